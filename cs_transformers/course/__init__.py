@@ -1,0 +1,1 @@
+"""What surrounds the exercises: notebooks, the run of the whole course, editions."""

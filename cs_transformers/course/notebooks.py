@@ -1,0 +1,219 @@
+"""Notebooks as files: the set-up cell they share, one normal form, and their execution.
+
+nbformat, nbclient and nbconvert come with the extra ``notebooks``; they are imported where they are used, since a
+student's kernel needs none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"}
+CELL_SECONDS = 300
+
+# The first cell of every notebook. It runs before the package can be imported, hence its own few lines.
+SETUP_CELL = """\
+# NBVAL_IGNORE_OUTPUT
+# Set-up: finds the course on this machine or in Colab. Safe to run again.
+import io, os, pathlib, sys, urllib.request, zipfile
+RELEASE_URL, FOLDER = "", "transformers"  # Colab: where the course comes from, the folder it gets
+USE_DRIVE = False                         # Colab: True keeps your work on your Google Drive
+base = here = pathlib.Path.cwd()
+if USE_DRIVE and "google.colab" in sys.modules:
+    from google.colab import drive
+    drive.mount(str(here / "drive"))
+    base = here / "drive" / "MyDrive"
+home = next((p for p in [base / FOLDER, here, *here.parents] if (p / "cs_transformers").is_dir()), None)
+if home is None and RELEASE_URL:  # unpacked aside and renamed when whole: nothing of yours is overwritten
+    with urllib.request.urlopen(RELEASE_URL, timeout=60) as reply:
+        zipfile.ZipFile(io.BytesIO(reply.read())).extractall(base / (FOLDER + ".part"))
+    home = (base / (FOLDER + ".part")).rename(base / FOLDER)
+if home is None:
+    raise FileNotFoundError(f"expected a folder cs_transformers in {here}, above it or in {base / FOLDER}; "
+                            f"found {sorted(os.listdir(base))[:9]}: set FOLDER, or see 'Colab' in the README")
+sys.path[:0] = [] if str(home) in sys.path else [str(home)]
+from cs_transformers.course.classroom import start; start("{notebook}")
+"""
+
+
+def setup_cell(notebook: str) -> str:
+    """Return the text of the first cell of a notebook.
+
+    Args:
+        notebook: Its number, such as ``"01"``.
+
+    Returns:
+        Python source, the same in every notebook but for the number.
+    """
+    return SETUP_CELL.replace("{notebook}", notebook).rstrip("\n")
+
+
+def normalise(notebook: Any, stem: str) -> Any:
+    """Bring a notebook into the one form that is committed: the same work gives the same file.
+
+    Cell ids are unique and stay where they are; counts run 1..n over the code cells; nothing of the machine, the
+    editor or Colab is left; neighbouring pieces of one output stream are joined.
+
+    Args:
+        notebook: An nbformat 4 notebook; it is changed in place.
+        stem: File name without its ending, the prefix of new ids.
+
+    Returns:
+        The same notebook.
+    """
+    notebook.metadata.clear()
+    notebook.metadata.update(kernelspec=dict(KERNEL), language_info=dict(LANGUAGE))
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    seen: set[str] = set()
+    count = 0
+    for position, cell in enumerate(notebook.cells):
+        if cell.get("id") in seen or not re.fullmatch(r"\d\d[a-z0-9-]*", cell.get("id", "")):
+            cell["id"] = _free_id(f"{stem[:2]}-{position:03d}", seen)
+        seen.add(cell["id"])
+        tags = sorted(cell.metadata.get("tags", []))
+        cell.metadata.clear()
+        if tags:
+            cell.metadata["tags"] = tags
+        if cell.cell_type == "code":
+            count += 1
+            cell.execution_count = count
+            cell.outputs = [_plain(output, count) for output in _joined(cell.outputs)]
+    return notebook
+
+
+def _free_id(wanted: str, seen: set[str]) -> str:
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    found = wanted
+    while found in seen:
+        found = wanted + next(letters)
+    return found
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Join neighbouring stream outputs of one name: a kernel cuts them at moments of its own."""
+    joined: list[Any] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def _plain(output: Any, count: int) -> Any:
+    if "metadata" in output:
+        output.metadata.clear()
+    if output.output_type == "execute_result":
+        output.execution_count = count
+    return output
+
+
+def read(path: Path) -> Any:
+    """Read a notebook file.
+
+    Args:
+        path: The ``.ipynb`` file.
+
+    Returns:
+        The notebook, as nbformat 4.
+
+    Raises:
+        ValueError: If the file is no notebook, with the reason in one line.
+    """
+    import nbformat
+
+    text = path.read_text(encoding="utf-8-sig")
+    try:
+        return nbformat.reads(text, as_version=4)
+    except Exception as error:  # nbformat raises a family of its own, json another
+        start = text.lstrip()[:40].replace("\n", " ")
+        raise ValueError(f"{path.name} is no notebook: it begins with {start!r} ({type(error).__name__})") from error
+
+
+def write(notebook: Any, path: Path) -> None:
+    """Write a notebook under a temporary name, then rename it.
+
+    Args:
+        notebook: An nbformat 4 notebook.
+        path: The ``.ipynb`` file; replaced as a whole.
+    """
+    import nbformat
+
+    partial = path.with_suffix(".ipynb.part")
+    partial.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def execute(
+    notebook: Any,
+    folder: Path,
+    *,
+    environment: dict[str, str] | None = None,
+    on_cell: Callable[[int], None] | None = None,
+) -> Any:
+    """Run all cells in a fresh kernel of this very interpreter; errors stay in the outputs and the run goes on.
+
+    Args:
+        notebook: An nbformat 4 notebook; its outputs are replaced.
+        folder: Working folder of the kernel.
+        environment: Variables to add to the kernel's environment.
+        on_cell: Called with the index of each cell when it has run.
+
+    Returns:
+        The same notebook.
+
+    Raises:
+        nbclient.exceptions.DeadKernelError: If the kernel dies.
+        nbclient.exceptions.CellTimeoutError: If a cell runs for more than five minutes.
+    """
+    from nbclient import NotebookClient
+
+    notebook.metadata["kernelspec"] = dict(KERNEL)
+    client = NotebookClient(
+        notebook, timeout=CELL_SECONDS, allow_errors=True, resources={"metadata": {"path": str(folder)}}
+    )
+    if on_cell is not None:
+        client.on_cell_executed = lambda cell, cell_index, execute_reply: on_cell(cell_index)
+    # ipykernel greets on stderr; what matters arrives as outputs.
+    client.execute(env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL)
+    return notebook
+
+
+def to_html(notebook: Any, title: str) -> str:
+    """Return a notebook as one HTML page that needs no other file.
+
+    Args:
+        notebook: An nbformat 4 notebook.
+        title: Title of the page.
+
+    Returns:
+        The page.
+    """
+    from nbconvert import HTMLExporter
+
+    exporter = HTMLExporter(template_name="lab", embed_images=True)
+    return exporter.from_notebook_node(notebook, resources={"metadata": {"name": title}})[0]
+
+
+def errors(notebook: Any) -> list[str]:
+    """Return one line for each cell that ended in an error.
+
+    Args:
+        notebook: An executed notebook.
+
+    Returns:
+        Lines such as ``"cell 7: NameError: name 'x' is not defined"``.
+    """
+    return [
+        f"cell {position}: {output.ename}: {output.evalue.splitlines()[0] if output.evalue else ''}"
+        for position, cell in enumerate(notebook.cells)
+        for output in cell.get("outputs", [])
+        if output.output_type == "error"
+    ]
