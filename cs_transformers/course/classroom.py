@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +59,13 @@ def _prepare(shell: Any) -> None:
     """Install reloading, the answer magic, the stub handler and the plot style; a second time changes nothing."""
     from cs_transformers import plots
 
+    plots.use_style()
+    if getattr(shell, "_cst_stops", None) is not None:
+        return
+    shell._cst_stops = StubStops(shell)
     shell.run_line_magic("load_ext", "autoreload")
     shell.run_line_magic("autoreload", "2")
     shell.register_magic_function(answer, magic_kind="cell", magic_name="answer")
-    plots.use_style()
-    if getattr(shell, "_cst_stops", None) is None:
-        shell._cst_stops = StubStops(shell)
 
 
 class StubStops:
@@ -73,6 +73,9 @@ class StubStops:
 
     A later cell that needs a name which the stopped cell would have made says so too, instead of failing with a
     NameError that points away from the cause.
+
+    Args:
+        shell: The kernel's InteractiveShell.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -151,18 +154,17 @@ def answer(line: str, cell: str) -> None:
         print(f"{question}: no answer yet")
 
 
-def write_answer(question: str, text: str, home: Callable[[], Path] = course_home) -> Path:
+def write_answer(question: str, text: str) -> Path:
     """Keep an answer beside the notebooks; the file is replaced as a whole or not at all.
 
     Args:
         question: Id of the question, such as ``"6.2"``.
         text: The answer, in Markdown.
-        home: Gives the course's folder.
 
     Returns:
         The file written.
     """
-    folder = home() / "answers"
+    folder = course_home() / "answers"
     folder.mkdir(exist_ok=True)
     target = folder / f"{question}.md"
     partial = target.with_suffix(".md.part")

@@ -26,8 +26,7 @@ RELEASE_URL, FOLDER = "", "transformers"  # Colab: where the course comes from, 
 USE_DRIVE = False                         # Colab: True keeps your work on your Google Drive
 base = here = pathlib.Path.cwd()
 if USE_DRIVE and "google.colab" in sys.modules:
-    from google.colab import drive
-    drive.mount(str(here / "drive"))
+    from google.colab import drive; drive.mount(str(here / "drive"))
     base = here / "drive" / "MyDrive"
 home = next((p for p in [base / FOLDER, here, *here.parents] if (p / "cs_transformers").is_dir()), None)
 if home is None and RELEASE_URL:  # unpacked aside and renamed when whole: nothing of yours is overwritten
@@ -73,7 +72,7 @@ def normalise(notebook: Any, stem: str) -> Any:
     seen: set[str] = set()
     count = 0
     for position, cell in enumerate(notebook.cells):
-        if cell.get("id") in seen or not re.fullmatch(r"\d\d[a-z0-9-]*", cell.get("id", "")):
+        if cell.get("id") in seen or not re.fullmatch(stem[:2] + r"-[a-z0-9-]+", cell.get("id", "")):
             cell["id"] = _free_id(f"{stem[:2]}-{position:03d}", seen)
         seen.add(cell["id"])
         tags = sorted(cell.metadata.get("tags", []))
@@ -180,7 +179,7 @@ def execute(
         notebook, timeout=CELL_SECONDS, allow_errors=True, resources={"metadata": {"path": str(folder)}}
     )
     if on_cell is not None:
-        client.on_cell_executed = lambda cell, cell_index, execute_reply: on_cell(cell_index)
+        client.on_cell_executed = lambda cell_index, **_: on_cell(cell_index)
     # ipykernel greets on stderr; what matters arrives as outputs.
     client.execute(env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL)
     return notebook

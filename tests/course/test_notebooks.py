@@ -1,0 +1,235 @@
+"""Notebooks have one first cell, one normal form, and run in a kernel of this interpreter."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from cs_transformers.course import notebooks
+
+nbformat = pytest.importorskip("nbformat")
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def sample() -> object:
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell("# Title"),
+            nbformat.v4.new_code_cell("print('a')", execution_count=7),
+            nbformat.v4.new_code_cell("1 + 1"),
+        ]
+    )
+    stream = partial(nbformat.v4.new_output, "stream", name="stdout")
+    notebook.cells[1].outputs = [stream(text="a"), stream(text="\n")]
+    notebook.cells[2].outputs = [
+        nbformat.v4.new_output("execute_result", data={"text/plain": "2"}, execution_count=9, metadata={"colab": 1})
+    ]
+    notebook.cells[2].metadata.update(tags=["train"], colab={"x": 1}, collapsed=True)
+    notebook.metadata["widgets"] = {"no": "state"}
+    return notebook
+
+
+def test_normalising_leaves_only_the_work() -> None:
+    result = notebooks.normalise(sample(), "01_attention")
+    assert [cell.id for cell in result.cells] == ["01-000", "01-001", "01-002"]
+    assert [cell.execution_count for cell in result.cells if cell.cell_type == "code"] == [1, 2]
+    assert [output.text for output in result.cells[1].outputs] == ["a\n"]
+    assert result.cells[2].outputs[0].execution_count == 2
+    assert result.cells[2].outputs[0].metadata == {}
+    assert result.cells[2].metadata == {"tags": ["train"]}
+    assert set(result.metadata) == {"kernelspec", "language_info"}
+
+
+def test_normalising_twice_changes_nothing() -> None:
+    once = nbformat.writes(notebooks.normalise(sample(), "01_attention"))
+    assert nbformat.writes(notebooks.normalise(nbformat.reads(once, as_version=4), "01_attention")) == once
+
+
+def test_double_ids_are_told_apart_and_good_ones_kept() -> None:
+    notebook = sample()
+    for cell in notebook.cells:
+        cell["id"] = "01-twice"
+    ids = [cell.id for cell in notebooks.normalise(notebook, "01_attention").cells]
+    assert ids == ["01-twice", "01-001", "01-002"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "begins with ''"),
+        (b"<!DOCTYPE html><p>", "begins with '<!DOCTYPE html><p>'"),
+        (b"<<<<<<< HEAD\n{}", "begins with '<<<<<<< HEAD {}'"),
+        (b"{}", "is no notebook"),
+    ],
+)
+def test_a_file_that_is_no_notebook_is_told_in_one_line(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=told) as caught:
+        notebooks.read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_is_accepted_and_writing_reads_back(tmp_path: Path) -> None:
+    path = tmp_path / "01_attention.ipynb"
+    notebooks.write(notebooks.normalise(sample(), "01_attention"), path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(notebooks.read(path).cells) == 3
+    assert [left.name for left in tmp_path.iterdir()] == ["01_attention.ipynb"]
+
+
+def test_execution_goes_on_after_an_error_and_reports_each_cell(tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(s) for s in ("import os; print(os.environ['CST_X'])", "1/0", "print('after')")]
+    )
+    done: list[int] = []
+    notebooks.execute(notebook, tmp_path, environment={"CST_X": "seen"}, on_cell=done.append)
+    assert notebook.cells[0].outputs[0].text == "seen\n"
+    assert notebook.cells[2].outputs[0].text == "after\n"
+    assert done == [0, 1, 2]
+    assert notebooks.errors(notebook) == ["cell 1: ZeroDivisionError: division by zero"]
+    page = notebooks.to_html(notebook, "sample")
+    assert "ZeroDivisionError" in page
+    assert "<title>sample</title>" in page
+
+
+def test_the_set_up_cell_is_short_and_holds_no_path() -> None:
+    lines = notebooks.setup_cell("04").splitlines()
+    assert len(lines) < 20
+    assert lines[-1].endswith('start("04")')
+    assert not [line for line in lines if '"/' in line or "pip" in line]
+
+
+# ---- the set-up cell as Colab users meet it: a fake google.colab, an empty working folder, a local server ----
+
+STUB = """
+import sys, types, pathlib
+calls = []
+colab = types.ModuleType("google.colab"); google = types.ModuleType("google"); google.__path__ = []
+drive = types.ModuleType("google.colab.drive")
+def mount(point):
+    calls.append(point)
+    (pathlib.Path(point) / "MyDrive").mkdir(parents=True, exist_ok=True)
+drive.mount = mount; colab.drive = drive; google.colab = colab
+sys.modules.update({"google": google, "google.colab": colab, "google.colab.drive": drive})
+"""
+
+
+def in_folder(folder: Path, *parts: str) -> subprocess.CompletedProcess:
+    """Run pieces of code with nothing of the course importable but what the set-up cell finds."""
+    code = "\n".join(parts)
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def tiny_course(folder: Path) -> Path:
+    package = folder / "cs_transformers" / "course"
+    package.mkdir(parents=True)
+    for init in (package / "__init__.py", package.parent / "__init__.py"):
+        init.write_text("", encoding="utf-8")
+    (package / "classroom.py").write_text("def start(n): print('ready', n, __file__)\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> str:
+    """Serve a small release zip on loopback and return its address."""
+    course = tiny_course(tmp_path / "source")
+    site = tmp_path / "site"
+    site.mkdir()
+    with zipfile.ZipFile(site / "course.zip", "w") as archive:
+        for path in course.rglob("*.py"):
+            archive.write(path, path.relative_to(course).as_posix())
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing on the test's stderr."""
+
+    server = HTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/course.zip"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def cell(url: str = "", folder: str = "transformers", drive: bool = False) -> str:
+    text = notebooks.setup_cell("01").replace('"", "transformers"', f'"{url}", "{folder}"')
+    return text.replace("USE_DRIVE = False", f"USE_DRIVE = {drive}")
+
+
+def test_set_up_finds_the_course_above_a_notebook(tmp_path: Path) -> None:
+    tiny_course(tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    run = in_folder(tmp_path / "notebooks", cell(), cell(), "print(len(sys.path) - len(set(sys.path)))")
+    assert run.stdout.splitlines()[0].startswith("ready 01 ")
+    assert run.stdout.splitlines()[-1] == "0", "running it again must not grow sys.path"
+
+
+def test_set_up_without_a_course_says_where_it_looked_and_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "한글 폴더").mkdir()
+    run = in_folder(tmp_path, cell(folder="wrong name"))
+    assert run.returncode == 1
+    last = run.stderr.strip().splitlines()[-1]
+    assert "FileNotFoundError: expected a folder cs_transformers in" in last
+    assert "wrong name" in last
+    assert "set FOLDER" in last
+    assert [path.name for path in tmp_path.iterdir()] == ["한글 폴더"], "nothing may be created"
+
+
+def test_set_up_fetches_the_release_once_and_never_over_answers(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    here.mkdir()
+    run = in_folder(here, STUB, cell(release))
+    assert run.stdout.startswith("ready 01 "), run.stderr
+    mine = here / "transformers" / "cs_transformers" / "__init__.py"
+    mine.write_text("answer = 42\n", encoding="utf-8")
+    again = in_folder(here, STUB, cell(release))
+    assert again.stdout.startswith("ready 01 ")
+    assert mine.read_text(encoding="utf-8") == "answer = 42\n"
+    assert sorted(path.name for path in here.iterdir()) == ["transformers"]
+
+
+def test_set_up_on_drive_keeps_the_course_there(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    here.mkdir()
+    run = in_folder(here, STUB, cell(release, "코스 1", drive=True), cell(release, "코스 1", drive=True))
+    assert run.stdout.count("ready 01 ") == 2, run.stderr
+    assert (here / "drive" / "MyDrive" / "코스 1" / "cs_transformers" / "__init__.py").is_file()
+
+
+def test_set_up_leaves_no_half_course_when_the_server_sends_rubbish(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    here.mkdir()
+    run = in_folder(here, STUB, cell(release.replace("course.zip", "nothing.zip")))
+    assert run.returncode == 1
+    assert "HTTP Error 404" in run.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_an_existing_folder_of_another_kind_is_never_touched(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    (here / "transformers").mkdir(parents=True)
+    (here / "transformers" / "diary.txt").write_text("mine", encoding="utf-8")
+    run = in_folder(here, STUB, cell(release))
+    assert run.returncode == 1
+    assert (here / "transformers" / "diary.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_the_zip_of_the_test_is_a_zip(release: str) -> None:
+    from urllib.request import urlopen
+
+    with urlopen(release, timeout=10) as reply:
+        names = zipfile.ZipFile(io.BytesIO(reply.read())).namelist()
+    assert "cs_transformers/__init__.py" in names, textwrap.shorten(str(names), 200)
