@@ -81,7 +81,7 @@ def test_the_last_expression_of_a_compared_cell_prints_nothing_by_itself(noteboo
         assert not [output for output in cell.outputs if output.output_type == "execute_result"], cell.id
 
 
-def test_no_output_is_an_error_a_warning_or_a_path(path: Path, notebook: object) -> None:
+def test_no_output_is_an_error_a_warning_or_a_path(notebook: object) -> None:
     assert notebooks.errors(notebook) == []
     for cell in code_cells(notebook):
         for output in cell.outputs:
