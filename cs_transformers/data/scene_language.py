@@ -15,6 +15,7 @@ from itertools import permutations
 import numpy as np
 
 from cs_transformers.data.scenes import COLOURS, SHAPES, SIZES, Scene, SceneObject, draw
+from cs_transformers.errors import explain
 
 RELATIONS = ("left of", "right of", "above", "below")
 PLACES = (
@@ -159,10 +160,9 @@ def statements(scene: Scene) -> list[Statement]:
         ValueError: If the scene has another grid or more than three objects.
     """
     if scene.grid != 3 or not 1 <= len(scene.objects) <= 3:
-        raise ValueError(
-            f"statements: expected a scene of 3 x 3 cells with 1 to 3 objects, got {scene.grid} x {scene.grid} cells "
-            f"and {len(scene.objects)} objects: make scenes with side=64 and objects=(1, 3)."
-        )
+        got = f"{scene.grid} x {scene.grid} cells and {len(scene.objects)} objects"
+        fix = "make scenes with side=64, grid=3, objects=(1, 3)"
+        raise ValueError(explain("describe", "scene", "one of 3 x 3 cells with 1 to 3 objects", got, fix))
     rng = np.random.RandomState([scene.seed, scene.number, 2])
     return [_make_statement(scene, links, rng) for links in LINKS]
 
@@ -287,10 +287,9 @@ def caption_accuracy(captions: Sequence[str], scenes: Sequence[Scene], language:
         ValueError: If the lengths differ or are 0.
     """
     if len(captions) != len(scenes) or not len(scenes):
-        raise ValueError(
-            f"caption_accuracy: expected one caption for each of at least one scene, got {len(captions)} captions and "
-            f"{len(scenes)} scenes: pass lists of equal length."
-        )
+        got = f"{len(captions)} captions and {len(scenes)} scenes"
+        expected = "one for each of at least one scene"
+        raise ValueError(explain("caption_accuracy", "captions", expected, got, "pass two lists of equal length"))
     return sum(caption_is_true(text, scene, language) for text, scene in zip(captions, scenes, strict=True)) / len(
         scenes
     )
