@@ -1,0 +1,185 @@
+"""Two yardsticks: how far two results are apart, and whether a gradient is right."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .errors import check_count, explain
+
+Gradients = Callable[..., Sequence[Tensor]]
+
+
+def relative_error(x: Any, y: Any) -> float:
+    """Largest difference, each measured by the size of the two numbers: max |x - y| / max(1e-8, |x| + |y|).
+
+    Without a factor 2, so it is half the usual symmetric error; this is the measure of Stanford's sheet.
+
+    Args:
+        x: Numbers of any shape: tensor, array, list or number.
+        y: Numbers of the same shape.
+
+    Returns:
+        The error; 0 for equal inputs, at most 1, NaN where a number is NaN.
+
+    Raises:
+        ValueError: If the shapes differ or there is nothing to compare.
+
+    Example:
+        >>> round(relative_error([1.0, 2.0], [1.0, 2.2]), 4)
+        0.0476
+    """
+    first, second = _as_double(x), _as_double(y)
+    if first.shape != second.shape:
+        expected, got = f"of the shape of x, {tuple(first.shape)}", tuple(second.shape)
+        raise ValueError(explain("relative_error", "y", expected, got, "compare results of the same shape"))
+    if first.numel() == 0:
+        raise ValueError(explain("relative_error", "x", "not empty", tuple(first.shape), "compare at least one number"))
+    return ((first - second).abs() / (first.abs() + second.abs()).clamp(min=1e-8)).max().item()
+
+
+def gradient_check(
+    function: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    gradients: Gradients | None = None,
+    step: float = 1e-5,
+    max_entries: int = 256,
+) -> float:
+    """Move each number a little both ways and compare the slope of the output with the claimed gradient.
+
+    (f(x + h) - f(x - h)) / 2h against autograd, or against ``gradients``. All is computed in float64 on copies,
+    whatever the dtype of the inputs: in float32 the difference would drown in rounding. A module is copied,
+    converted and put into eval mode, its parameters are checked too, and the original stays as it is.
+
+    Args:
+        function: A module or function of the inputs that returns a tensor, or a tuple whose tensors all count.
+        inputs: One tensor or several arguments; those that are not floating tensors pass through unchanged.
+        gradients: Computes ``(grad_output, *inputs) -> gradients of the floating inputs`` by other means than
+            autograd, ``attention_backward`` say.
+        step: The distance h.
+        max_entries: Numbers tried per tensor; beyond that a fixed random choice.
+
+    Returns:
+        The largest error over all entries, divided by the largest gradient (so a gradient that is exactly zero,
+        as that of a key bias, does no harm). A right gradient stays below 1e-6.
+
+    Raises:
+        TypeError: If no input is a floating tensor, or the function returns no floating tensor.
+        ValueError: If the function answers the same inputs differently, as with active dropout, or ``gradients``
+            returns the wrong shapes.
+
+    Example:
+        >>> gradient_check(lambda x: x.sin(), torch.tensor([0.3, 1.2])) < 1e-6
+        True
+    """
+    check_count("gradient_check", "max_entries", max_entries)
+    arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    arguments = [_leaf(argument) if _is_floating(argument) else argument for argument in arguments]
+    if isinstance(function, nn.Module):
+        function = copy.deepcopy(function).double().eval()
+    watched = [argument for argument in arguments if _is_floating(argument)]
+    if not watched:
+        got = [type(argument).__name__ for argument in arguments]
+        fix = "pass at least one float tensor"
+        raise TypeError(explain("gradient_check", "inputs", "tensors of a floating dtype", got, fix))
+    outputs = _repeatable_outputs(function, arguments)
+    weights = [_fixed_noise(output, seed) for seed, output in enumerate(outputs)]
+    if gradients is not None:
+        claimed = _claimed(gradients, weights, arguments, watched)
+    else:
+        if isinstance(function, nn.Module):
+            watched += [parameter for parameter in function.parameters() if parameter.requires_grad]
+        total = _weighted_sum(outputs, weights)
+        claimed = list(torch.autograd.grad(total, watched, allow_unused=True))
+
+    @torch.no_grad()
+    def loss() -> Tensor:
+        return _weighted_sum(_tensors(function(*arguments)), weights)
+
+    pairs = [
+        _slopes(loss, tensor, gradient, step, max_entries) for tensor, gradient in zip(watched, claimed, strict=True)
+    ]
+    numeric, analytic = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    scale = max(numeric.abs().max().item(), analytic.abs().max().item(), 1e-30)
+    return (numeric - analytic).abs().max().item() / scale
+
+
+def _slopes(
+    loss: Callable[[], Tensor], tensor: Tensor, gradient: Tensor | None, step: float, max_entries: int
+) -> tuple[Tensor, Tensor]:
+    flat = tensor.detach().view(-1)
+    entries = torch.arange(flat.numel())
+    if flat.numel() > max_entries:
+        entries = torch.randperm(flat.numel(), generator=torch.Generator().manual_seed(0))[:max_entries]
+    numeric = torch.zeros(len(entries), dtype=torch.float64)
+    for row, entry in enumerate(entries.tolist()):
+        before = flat[entry].item()
+        flat[entry] = before + step
+        above = loss()
+        flat[entry] = before - step
+        below = loss()
+        flat[entry] = before
+        numeric[row] = (above - below) / (2 * step)
+    gradient = torch.zeros_like(flat) if gradient is None else gradient.detach().reshape(-1)
+    return numeric, gradient[entries.to(gradient.device)].to("cpu", torch.float64)
+
+
+def _repeatable_outputs(function: Callable[..., Any], arguments: list[Any]) -> list[Tensor]:
+    devices = sorted(
+        {argument.device.index or 0 for argument in arguments if isinstance(argument, Tensor) and argument.is_cuda}
+    )
+    with torch.random.fork_rng(devices=devices):
+        outputs, again = _tensors(function(*arguments)), _tensors(function(*arguments))
+    if not all(torch.equal(a, b) for a, b in zip(outputs, again, strict=True)):
+        expected, got = "a function of its inputs alone", "two different answers for the same inputs"
+        fix = "switch dropout off with .eval() before you check"
+        raise ValueError(explain("gradient_check", "function", expected, got, fix))
+    return outputs
+
+
+def _claimed(gradients: Gradients, weights: list[Tensor], arguments: list[Any], watched: list[Tensor]) -> list[Tensor]:
+    result = gradients(*weights, *arguments)
+    claimed = [result] if isinstance(result, Tensor) else list(result)
+    shapes, wanted = [tuple(g.shape) for g in claimed], [tuple(x.shape) for x in watched]
+    if shapes != wanted:
+        fix = "return one gradient per floating input, in order"
+        raise ValueError(
+            explain("gradient_check", "gradients", f"a function that returns shapes {wanted}", shapes, fix)
+        )
+    return claimed
+
+
+def _tensors(output: Any) -> list[Tensor]:
+    items = output if isinstance(output, (tuple, list)) else [output]
+    tensors = [item for item in items if _is_floating(item)]
+    if not tensors:
+        got = type(output).__name__
+        fix = "return the tensor whose gradient you want"
+        raise TypeError(explain("gradient_check", "function", "one that returns a floating tensor", got, fix))
+    return tensors
+
+
+def _weighted_sum(outputs: list[Tensor], weights: list[Tensor]) -> Tensor:
+    return sum((output * weight).sum() for output, weight in zip(outputs, weights, strict=True))
+
+
+def _fixed_noise(like: Tensor, seed: int) -> Tensor:
+    noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return noise.to(like.device)
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _leaf(tensor: Tensor) -> Tensor:
+    return tensor.detach().to(torch.float64, copy=True).contiguous().requires_grad_()
+
+
+def _as_double(value: Any) -> Tensor:
+    return torch.as_tensor(value).detach().to("cpu", torch.float64)
