@@ -1,0 +1,1 @@
+"""Training: one loop for every task, schedules, checkpoints, metrics and recipes."""

@@ -1,0 +1,127 @@
+"""The order of the data: a function of the seed and the epoch alone, so that any step can be found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from cs_transformers.training.config import FitConfig
+
+ORDER, WORKERS, AUGMENTATION = 1, 2, 3  # the streams that one seed is split into
+
+
+def generator_for(*key: int) -> torch.Generator:
+    """Make a generator that depends on all numbers of a key and resembles that of no other key.
+
+    Args:
+        key: Numbers of 0 or more, for instance seed, stream and epoch.
+
+    Returns:
+        A generator on the CPU.
+
+    Example:
+        >>> bool(torch.rand(1, generator=generator_for(1, 2)) == torch.rand(1, generator=generator_for(1, 2)))
+        True
+    """
+    seed = np.random.SeedSequence(key).generate_state(2)
+    return torch.Generator().manual_seed(int(seed[0]) << 31 ^ int(seed[1]))
+
+
+def epoch_order(examples: int, config: FitConfig, epoch: int) -> list[Tensor]:
+    """Say which examples each batch of an epoch holds.
+
+    Args:
+        examples: Number of training examples.
+        config: Batch size, seed and way of drawing.
+        epoch: Number of the epoch, from 0.
+
+    Returns:
+        One tensor of indices per update.
+
+    Example:
+        >>> order = epoch_order(5, FitConfig(batch_size=2), epoch=0)
+        >>> [len(indices) for indices in order], sorted(torch.cat(order).tolist())
+        ([2, 2, 1], [0, 1, 2, 3, 4])
+    """
+    steps, generator = config.steps_per_epoch(examples), generator_for(config.seed, ORDER, epoch)
+    if config.replacement:
+        return list(torch.randint(examples, (steps, config.batch_size), generator=generator))
+    return list(torch.randperm(examples, generator=generator).split(config.batch_size))[:steps]
+
+
+def read_batches(
+    data: Dataset,
+    order: list[Tensor],
+    *,
+    collate: Callable[[list], Any] | None = None,
+    num_workers: int = 0,
+    generator: torch.Generator | None = None,
+) -> Iterator[Any]:
+    """Read the batches of a list of indices, in its order.
+
+    Args:
+        data: Map-style data set; a TensorDataset is read a batch at a time, everything else by a DataLoader.
+        order: One tensor of indices per batch.
+        collate: How a list of examples becomes a batch, or None for torch's own way.
+        num_workers: Processes that read examples.
+        generator: Seed of the workers' random streams.
+
+    Yields:
+        One batch per tensor of indices.
+    """
+    if isinstance(data, TensorDataset) and collate is None and num_workers == 0:
+        for indices in order:
+            yield data[indices]
+        return
+    yield from DataLoader(
+        data,
+        batch_sampler=[indices.tolist() for indices in order],
+        collate_fn=collate,
+        num_workers=num_workers,
+        generator=generator or torch.Generator(),
+    )
+
+
+def to_device(batch: Any, device: torch.device | str) -> Any:
+    """Move every tensor of a nested batch.
+
+    Args:
+        batch: Tensor, or tuple, list or dict of batches; everything else stays what it is.
+        device: Where to.
+
+    Returns:
+        The batch in its own form.
+    """
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return {key: to_device(item, device) for key, item in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(item, device) for item in batch))
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(to_device(item, device) for item in batch)
+    return batch
+
+
+def batch_length(batch: Any) -> int:
+    """Count the examples of a batch: the length of its first tensor or list.
+
+    Args:
+        batch: Tensor, or tuple, list or dict of batches.
+
+    Returns:
+        Number of examples.
+
+    Example:
+        >>> batch_length({"images": torch.zeros(3, 2), "labels": torch.zeros(3)})
+        3
+    """
+    if isinstance(batch, Tensor):
+        return len(batch)
+    first = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    return batch_length(first) if isinstance(first, (Tensor, dict, tuple, list)) else len(batch)
