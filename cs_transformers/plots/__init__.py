@@ -1,5 +1,44 @@
 """Pictures of the course: attention maps, positions, masks, curves, captions, patches."""
 
+from cs_transformers.plots.attention import (
+    attention_maps,
+    colour_lookup,
+    mask_conventions,
+    mask_pictures,
+    numbered_grids,
+    stacked_weights,
+    step_size_errors,
+    weight_profiles,
+)
+from cs_transformers.plots.blocks import activation_curves, block_diagrams, depth_curves, influence_maps
+from cs_transformers.plots.positions import (
+    distance_curves,
+    grid_positions,
+    position_table,
+    rotated_pairs,
+    score_grids,
+    sinusoid_columns,
+)
 from cs_transformers.plots.style import use_style
 
-__all__ = ["use_style"]
+__all__ = [
+    "activation_curves",
+    "attention_maps",
+    "block_diagrams",
+    "colour_lookup",
+    "depth_curves",
+    "distance_curves",
+    "grid_positions",
+    "influence_maps",
+    "mask_conventions",
+    "mask_pictures",
+    "numbered_grids",
+    "position_table",
+    "rotated_pairs",
+    "score_grids",
+    "sinusoid_columns",
+    "stacked_weights",
+    "step_size_errors",
+    "use_style",
+    "weight_profiles",
+]
