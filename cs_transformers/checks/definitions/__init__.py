@@ -1,0 +1,1 @@
+"""The check functions, one file per notebook: they run beside the student's code and hold no expected value."""

@@ -1,0 +1,160 @@
+"""The exercises: what is written where, what it is worth, what it needs, what it may not call.
+
+To add an exercise (or a notebook):
+
+1. Mark its region in the package: ``BEGIN SOLUTION 7.3`` ... ``END SOLUTION 7.3`` as the tail of a function body.
+2. Add a row below. ``parts`` are the parts of its check in the order of ``stages.STAGES``, with the points each gives;
+   a part called ``values: with a mask`` belongs to the stage ``values``. ``needs`` are exercises it cannot run without.
+3. Write its check, a function under ``@check("7.3")`` in ``definitions/<definitions of the notebook>.py``: build, fill,
+   call, record, with ``probe.part(...)`` for each part. It holds no expected value.
+4. Put wrong bodies in ``mistakes/7_3/*.py``, at least three; the first line is a comment with the diagnosis. Where the
+   exercise has several regions, the second line says which: ``# region: 1.5 split_heads``.
+5. Write three steps of hints in ``hints/<notebook>.md``.
+6. ``cst refresh 7.3`` stores the reference's numbers and the mistakes' fingerprints. The tests in ``tests/checks``
+   find the rest by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+TORCH_ATTENTION = (
+    "torch.nn.functional.scaled_dot_product_attention",
+    "torch.nn.functional.multi_head_attention_forward",
+    "torch.nn.MultiheadAttention",
+    "torch.nn.Transformer",
+    "torch.nn.TransformerEncoder",
+    "torch.nn.TransformerDecoder",
+    "torch.nn.TransformerEncoderLayer",
+    "torch.nn.TransformerDecoderLayer",
+)
+AUTOGRAD = (
+    "torch.Tensor.backward",
+    "torch.autograd.grad",
+    "torch.autograd.backward",
+    "torch.func.grad",
+    "torch.func.vjp",
+)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """One notebook of the course.
+
+    Args:
+        number: ``01``.
+        name: ``01_attention``, the file's stem.
+        definitions: File of its check functions in ``definitions/``.
+    """
+
+    number: str
+    name: str
+    definitions: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    Args:
+        id: ``1.6``; never used again for another exercise.
+        symbol: What the student writes, as the verdict names it.
+        file: Where in the package; empty for a text.
+        lines: Lines of the reference, about.
+        minutes: Time a student needs, about.
+        parts: Points by part of the check, in the order of the stages.
+        needs: Exercises that must be passed before this one can run.
+        forbidden: Dotted names of torch that the answer may not call.
+        rubric: Points by question of its text, given by a person.
+        seconds: Wall-clock limit of its check.
+        scoring: Name of the function that scores trained weights, for the training exercises.
+    """
+
+    id: str
+    symbol: str
+    file: str
+    lines: int
+    minutes: int
+    parts: dict[str, int] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = TORCH_ATTENTION
+    rubric: dict[str, int] = field(default_factory=dict)
+    seconds: float = 20.0
+    scoring: str = ""
+
+    @property
+    def notebook(self) -> str:
+        """Number of its notebook, ``01``."""
+        return self.id.partition(".")[0].zfill(2)
+
+    @property
+    def points(self) -> int:
+        """All points, those of the text included."""
+        return sum(self.parts.values()) + sum(self.rubric.values())
+
+
+NOTEBOOKS = {
+    notebook.number: notebook
+    for notebook in (
+        Notebook("01", "01_attention", "attention"),
+        Notebook("02", "02_positional_encoding", "positional"),
+        Notebook("03", "03_transformer_blocks", "blocks"),
+        Notebook("04", "04_image_captioning", "captioning"),
+        Notebook("05", "05_vision_transformer", "vit"),
+        Notebook("06", "06_inline_questions", "questions"),
+    )
+}
+
+_ATTENTION = (
+    Exercise("1.1", "attention_scores", "attention.py", 2, 15,
+             {"values": 2, "gradients": 1, "invariant: spread at every width": 0}),
+    Exercise("1.2", "attention_weights", "attention.py", 4, 25,
+             {"values: no mask": 1, "values: with a mask": 1, "values: rows that see nothing": 1, "gradients": 1,
+              "invariant: rows sum to 1": 0}),
+    Exercise("1.3", "scaled_dot_product_attention", "attention.py", 3, 10,
+             {"values": 1, "gradients": 0, "dropout": 1, "invariant: order of the keys": 0}, needs=("1.1", "1.2")),
+)  # fmt: skip
+
+EXERCISES = {exercise.id: exercise for exercise in (*_ATTENTION,)}
+
+
+def exercise(id: str) -> Exercise:
+    """The exercise of an id.
+
+    Args:
+        id: The exercise, ``1.6``.
+
+    Raises:
+        ValueError: If there is none.
+        TypeError: If the id is no text (1.10 and 1.1 are one number, but two exercises).
+    """
+    if not isinstance(id, str):
+        raise TypeError(f'exercise: expected an id as text, got {id!r}; write it in quotes, check("{id}")')
+    if id.strip() not in EXERCISES:
+        near = [known for known in EXERCISES if known.partition(".")[0] == id.strip().partition(".")[0]]
+        raise ValueError(
+            f"exercise: expected an exercise such as {', '.join(near or list(EXERCISES)[:4])}, got {id!r}; "
+            "`cst check` lists them all"
+        )
+    return EXERCISES[id.strip()]
+
+
+def definitions_of(exercise: Exercise) -> str:
+    """File of check functions, without its ending, that holds an exercise's check.
+
+    Args:
+        exercise: An exercise.
+    """
+    return NOTEBOOKS[exercise.notebook].definitions
+
+
+def closure(id: str) -> list[str]:
+    """An exercise and everything it needs, needed ones first.
+
+    Args:
+        id: The exercise.
+    """
+    found: list[str] = []
+    for needed in EXERCISES[id].needs:
+        found += [one for one in closure(needed) if one not in found]
+    return [*found, id]

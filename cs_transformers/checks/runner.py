@@ -1,0 +1,236 @@
+"""Running exercises on one copy of the course: lift, rebuild, run in the worker, judge, say why."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from . import references, tree
+from .client import Answer, Job, Worker, shared_worker
+from .diagnosis import diagnose
+from .forbidden import forbidden_use
+from .markers import HELPERS, is_stub
+from .registry import EXERCISES, Exercise, closure, definitions_of
+from .stages import ADVICE, Finding, Outcome, judge, points_of
+from .verdict import Verdict
+
+STOPPED = {
+    "timeout": "it did not end within {seconds:.0f} seconds; look for a loop that never ends",
+    "crashed": "its process died ({detail})",
+    "exited early": "it ended its process before it answered ({detail})",
+    "no answer": "no answer came back ({detail})",
+}
+
+
+@dataclass
+class Runner:
+    """Checks of one copy of the package.
+
+    Args:
+        package: Folder of the package whose answers are checked.
+        worker: Where they run; default: the shared one of this process.
+        sources: Pristine sources; default: those that belong to the package.
+    """
+
+    package: Path = tree.PACKAGE
+    worker: Worker | None = None
+    sources: dict[str, str] | None = None
+    _passed: dict[str, str] = field(default_factory=dict, init=False)
+
+    def verdict(self, id: str) -> Verdict:
+        """The verdict on one exercise, after those it needs.
+
+        Args:
+            id: The exercise.
+        """
+        wanted = closure(id)
+        answers = self._answers(wanted)
+        for needed in wanted[:-1]:
+            if not self._known_as_passed(needed, answers) and not self._run(EXERCISES[needed], answers).passed:
+                return self._blocked(EXERCISES[id], needed, answers)
+        return self._run(EXERCISES[id], answers)
+
+    def verdicts(self, ids: list[str]) -> list[Verdict]:
+        """The verdicts on several exercises, in their order.
+
+        Args:
+            ids: The exercises.
+        """
+        return [self.verdict(id) for id in ids]
+
+    def answer(self, exercise: Exercise, answers: tree.Answers, seed: int, **job) -> tuple[Answer, list[str]]:
+        """What an exercise's check records on a tree with these answers, and files whose helpers were left out.
+
+        Args:
+            exercise: The exercise.
+            answers: Answers to put into the tree.
+            seed: Seed of the inputs.
+            **job: Fields of the job to change.
+        """
+        answer = self._job(exercise, answers, frozenset(), seed, **job)
+        broken = _helpers_at_fault(answer, answers)
+        if broken:
+            answer = self._job(exercise, answers, frozenset(broken), seed, **job)
+        return answer, broken
+
+    def _answers(self, ids: list[str]) -> tree.Answers:
+        files = sorted({EXERCISES[id].file for id in ids if EXERCISES[id].file})
+        return tree.read_answers(self.package, files)
+
+    def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
+        sources = tree.pristine_sources(self.package) if self.sources is None else self.sources
+        with tempfile.TemporaryDirectory(prefix="cst-tree-", ignore_cleanup_errors=True) as folder:
+            root = Path(folder).resolve()
+            tree.rebuild(root, sources, answers, without_helpers=without)
+            wanted = Job(str(root), definitions_of(exercise), exercise.id, seed, exercise.seconds, exercise.forbidden)
+            answer = (self.worker or shared_worker()).run(replace(wanted, **job))
+            for error in answer.errors:
+                if error["file"].startswith(f"{tree.PACKAGE_NAME}/"):
+                    error["file"] = error["file"][len(tree.PACKAGE_NAME) + 1 :]
+                    error["line"] = _line_at_home(error["file"], error["line"], root, answers)
+            return answer
+
+    def _run(self, exercise: Exercise, answers: tree.Answers) -> Verdict:
+        verdict = Verdict(
+            exercise.id,
+            exercise.symbol,
+            "wrong",
+            out_of=sum(exercise.parts.values()),
+            review=sum(exercise.rubric.values()),
+        )
+        if not exercise.parts:
+            verdict.state = "awaiting review"
+            return verdict
+        if _refused(verdict, exercise, answers):
+            return verdict
+        try:
+            reference = references.load(exercise.id)
+        except ValueError as error:
+            verdict.state, verdict.lines = "stopped", [str(error)]
+            return verdict
+        answer, left_out = self.answer(exercise, answers, reference.seed)
+        conclude(verdict, exercise, reference, answer)
+        verdict.lines += [f"{file}: your helpers region could not be imported and was left out" for file in left_out]
+        if verdict.passed:
+            self._passed[exercise.id] = self._digest(exercise.id, answers)
+        return verdict
+
+    def _digest(self, id: str, answers: tree.Answers) -> str:
+        return tree.digest(answers, [(EXERCISES[one].file, one) for one in closure(id)])
+
+    def _known_as_passed(self, id: str, answers: tree.Answers) -> bool:
+        return id in self._passed and self._passed[id] == self._digest(id, answers)
+
+    def _blocked(self, exercise: Exercise, needed: str, answers: tree.Answers) -> Verdict:
+        verdict = Verdict(
+            exercise.id,
+            exercise.symbol,
+            "blocked",
+            out_of=sum(exercise.parts.values()),
+            review=sum(exercise.rubric.values()),
+            detail=f"by {needed}",
+        )
+        regions = answers.of(exercise.file, exercise.id)
+        if regions and all(is_stub(region.body) for region in regions.values()):
+            verdict.state, verdict.detail = "not attempted", ""
+        else:
+            verdict.lines = [f'it needs {needed} {EXERCISES[needed].symbol}, which has not passed: check("{needed}")']
+        return verdict
+
+
+def conclude(verdict: Verdict, exercise: Exercise, reference: references.Reference, answer: Answer) -> None:
+    """Fill a verdict in from what an exercise's check recorded.
+
+    Args:
+        verdict: The verdict to fill.
+        exercise: Its exercise.
+        reference: What is stored for it.
+        answer: What was recorded.
+    """
+    verdict.output = answer.output
+    if answer.state != "answered":
+        reason = STOPPED[answer.state].format(seconds=exercise.seconds, detail=answer.detail)
+        verdict.state, verdict.detail, verdict.lines = "stopped", answer.state, [f"stopped: {reason}"]
+        return
+    call = next((error["message"] for error in answer.errors if error["type"] == "ForbiddenCallError"), None)
+    if call is not None:
+        verdict.state, verdict.lines = "forbidden call", [_forbidden_sentence(exercise, call)]
+        return
+    outcome = judge(exercise.parts, reference.expected, answer)
+    verdict.parts, verdict.points = outcome.parts, points_of(exercise.parts, outcome)
+    if outcome.first is None:
+        verdict.state = "passed"
+        return
+    verdict.state = "partly" if verdict.points else "wrong"
+    verdict.stage = outcome.first.aspect
+    _explain(verdict, exercise, reference, answer, outcome)
+
+
+def _explain(
+    verdict: Verdict, exercise: Exercise, reference: references.Reference, answer: Answer, outcome: Outcome
+) -> None:
+    first = outcome.first
+    if first.error is not None and "NotImplementedError" in first.error["bases"]:
+        verdict.state, verdict.points = "not attempted", 0
+        other = re.search(r"exercise (\d+\.\d+)", first.error["message"])
+        if other and other[1] != exercise.id:
+            verdict.state, verdict.detail = "blocked", f"by {other[1]}"
+        return
+    verdict.diagnosis = [mistake.diagnosis for mistake in diagnose(reference.fingerprints, answer, _failed(outcome))]
+    if verdict.diagnosis:
+        verdict.lines = list(verdict.diagnosis)
+    else:
+        verdict.lines = [first.sentence, *_advice(first)]
+    verdict.lines.append(f'hint("{exercise.id}") says more, one step at a time')
+
+
+def _failed(outcome: Outcome) -> list[str]:
+    return [finding.part for finding in outcome.findings]
+
+
+def _advice(finding: Finding) -> list[str]:
+    return [ADVICE[finding.aspect]] if finding.aspect in ADVICE else []
+
+
+def _refused(verdict: Verdict, exercise: Exercise, answers: tree.Answers) -> bool:
+    """Whether the answer's text alone decides: broken markers, no answer yet, not Python, a forbidden name."""
+    file, regions = exercise.file, answers.of(exercise.file, exercise.id)
+    problem = answers.problems.get((file, ""))
+    if problem is None and not regions:
+        problem = (0, f"the region of exercise {exercise.id} is missing; restore its marker lines")
+    problem = problem or next(
+        (answers.problems[file, name] for name in regions if (file, name) in answers.problems), None
+    )
+    if problem is not None:
+        verdict.lines = [f"{file}, line {problem[0]}: {problem[1]}" if problem[0] else f"{file}: {problem[1]}"]
+        return True
+    if all(is_stub(region.body) for region in regions.values()):
+        verdict.state = "not attempted"
+        return True
+    for region in (*regions.values(), *answers.of(file, HELPERS).values()):
+        use = forbidden_use(region.body, exercise.forbidden)
+        if use is not None:
+            verdict.state = "forbidden call"
+            verdict.lines = [f"{file}, line {region.first + use[0]}: {_forbidden_sentence(exercise, use[1])}"]
+            return True
+    return False
+
+
+def _forbidden_sentence(exercise: Exercise, dotted: str) -> str:
+    return f"{dotted} does what exercise {exercise.id} asks you to write; write it yourself"
+
+
+def _helpers_at_fault(answer: Answer, answers: tree.Answers) -> list[str]:
+    """Files whose helpers region stopped the import of the package."""
+    faulty = []
+    for error in answer.errors:
+        region = answers.regions.get(error["file"], {}).get(HELPERS)
+        if error["part"] == "import" and region is not None and region.first <= error["line"] <= region.last:
+            faulty.append(error["file"])
+    return faulty
+
+
+def _line_at_home(file: str, line: int, root: Path, answers: tree.Answers) -> int:
+    return tree.student_line(file, line, root, answers) if file in answers.regions else line
