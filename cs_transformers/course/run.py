@@ -1,0 +1,175 @@
+"""Running the notebooks as a whole: execute each, keep an HTML copy, gather the verdicts of their check cells."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cs_transformers.checks import EXERCISES, NOTEBOOKS
+from cs_transformers.checks.verdict import Verdict
+from cs_transformers.course import notebooks
+
+RECORD = "CST_VERDICTS"  # names the file in which check cells leave their verdicts
+
+
+@dataclass
+class NotebookRun:
+    """What became of one notebook.
+
+    Args:
+        name: The notebook's stem, ``"01_attention"``.
+        page: The HTML copy, or None where the notebook could not be executed.
+        problems: One line for each cell that ended in an error.
+        verdicts: Verdicts of its check cells by exercise, the last of each.
+    """
+
+    name: str
+    page: Path | None = None
+    problems: list[str] = field(default_factory=list)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+
+def find_notebooks(folder: Path, numbers: Iterable[str] | None = None) -> list[Path]:
+    """Find the course's notebooks.
+
+    Args:
+        folder: Where they lie.
+        numbers: Which ones, such as ``["01", "4"]``; None takes all.
+
+    Returns:
+        Their paths, in order.
+
+    Raises:
+        ValueError: If one of the numbers has no notebook.
+    """
+    paths = {path.stem[:2]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
+    if numbers is None:
+        return list(paths.values())
+    wanted = [number.zfill(2) for number in numbers]
+    missing = [number for number in wanted if number not in paths]
+    if missing:
+        raise ValueError(
+            f"expected numbers of notebooks in {folder.name}/ ({', '.join(paths) or 'none there'}), got {missing[0]}"
+        )
+    return [paths[number] for number in wanted]
+
+
+def run_notebook(path: Path, out: Path, on_cell: Callable[[int], None] | None = None) -> NotebookRun:
+    """Execute one notebook without touching its file, and write an HTML copy.
+
+    Args:
+        path: The notebook.
+        out: Folder for the page.
+        on_cell: Called with the index of each cell when it has run.
+
+    Returns:
+        What became of it; a dead kernel or a cell beyond its limit is a problem, not an exception.
+    """
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    run = NotebookRun(path.stem)
+    notebook = notebooks.read(path)
+    with tempfile.TemporaryDirectory() as scratch:
+        record = Path(scratch) / "verdicts.jsonl"
+        try:
+            notebooks.execute(notebook, path.parent, environment={RECORD: str(record)}, on_cell=on_cell)
+        except (DeadKernelError, CellTimeoutError) as error:
+            run.problems.append(f"the run ended early: {type(error).__name__}")
+        run.verdicts = read_verdicts(record)
+    run.problems += notebooks.errors(notebook)
+    out.mkdir(parents=True, exist_ok=True)
+    run.page = out / f"{path.stem}.html"
+    partial = run.page.with_suffix(".html.part")
+    partial.write_text(notebooks.to_html(notebook, path.stem), encoding="utf-8")
+    os.replace(partial, run.page)
+    return run
+
+
+def read_verdicts(record: Path) -> dict[str, Verdict]:
+    """Read what the check cells of one run left; lines that are no verdict are passed over.
+
+    Args:
+        record: The file of JSON lines, or a path where there is none.
+
+    Returns:
+        The last verdict on each exercise.
+    """
+    found: dict[str, Verdict] = {}
+    if record.is_file():
+        for line in record.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                verdict = Verdict(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            if verdict.id in EXERCISES:
+                found[verdict.id] = verdict
+    return found
+
+
+def write_index(runs: list[NotebookRun], out: Path) -> Path:
+    """Write the page that links the copies and shows every verdict.
+
+    Args:
+        runs: What became of the notebooks.
+        out: Folder of the pages.
+
+    Returns:
+        The page.
+    """
+    rows = []
+    for run in runs:
+        rows.append(f'<tr><th colspan="4"><a href="{run.name}.html">{html.escape(run.name)}</a></th></tr>')
+        for verdict in run.verdicts.values():
+            cells = (verdict.id, verdict.symbol, verdict.state, points_text(verdict))
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        rows += [f'<tr><td colspan="4">{html.escape(problem)}</td></tr>' for problem in run.problems]
+    page = out / "index.html"
+    partial = page.with_suffix(".html.part")
+    partial.write_text(PAGE.replace("ROWS", "\n".join(rows)), encoding="utf-8")
+    os.replace(partial, page)
+    return page
+
+
+def points_text(verdict: Verdict) -> str:
+    """Write the points of a verdict as people read them.
+
+    Args:
+        verdict: The verdict.
+
+    Returns:
+        Text such as ``"4 of 4"`` or ``"2 of 2, text 3"``.
+    """
+    code = f"{verdict.points} of {verdict.out_of}" if verdict.out_of else ""
+    text = f"text {verdict.review}" if verdict.review else ""
+    return ", ".join(part for part in (code, text) if part)
+
+
+def all_solved(runs: list[NotebookRun]) -> bool:
+    """Tell whether every automatic exercise of the notebooks that ran has passed and no cell failed.
+
+    Args:
+        runs: What became of the notebooks.
+
+    Returns:
+        True if so; an exercise whose check cell left no verdict counts as not passed.
+    """
+    ran = {run.name[:2] for run in runs}
+    seen = {id: verdict for run in runs for id, verdict in run.verdicts.items()}
+    wanted = [one.id for one in EXERCISES.values() if one.parts and one.notebook in ran and one.notebook in NOTEBOOKS]
+    return not any(run.problems for run in runs) and all(id in seen and seen[id].passed for id in wanted)
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>The course, executed</title><style>
+:root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto }
+table { border-collapse: collapse; width: 100% } td, th { padding: .2rem .8rem; text-align: left }
+th { border-bottom: 1px solid; padding-top: 1rem }
+</style></head><body><h1>The course, executed</h1><table>
+ROWS
+</table></body></html>
+"""
