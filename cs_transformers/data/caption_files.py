@@ -10,18 +10,18 @@ from typing import Any
 import h5py
 import numpy as np
 
-from cs_transformers.data.captions import CAPTIONS_FILE, VOCABULARY_FILE, feature_file
+from cs_transformers.data.captions import CAPTIONS_FILE, VOCABULARY_FILE
 from cs_transformers.data.paths import atomic_path
 from cs_transformers.data.vocabulary import Vocabulary
 from cs_transformers.errors import explain
 
 
 def write_caption_files(folder: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
-    """Write captions, vocabulary and addresses of a data set; features come from ``write_array``.
+    """Write captions, vocabulary, addresses and file names of a data set; features are written by themselves.
 
     Args:
         folder: Where to; it is created. Each file is replaced as a whole.
-        data: Dict of a captions data set with the splits "train" and "val"; features in it are left out.
+        data: Dict of a captions data set with the splits "train" and "val".
 
     Raises:
         ValueError: If a split is missing.
@@ -38,6 +38,8 @@ def write_caption_files(folder: str | os.PathLike[str], data: Mapping[str, Any])
     Vocabulary(data["idx_to_word"]).save(folder / VOCABULARY_FILE)
     for split in ("train", "val"):
         write_lines(folder / f"{split}2014_urls.txt", data[f"{split}_urls"])
+        if f"{split}_file_names" in data:
+            write_lines(folder / f"{split}2014_images.txt", data[f"{split}_file_names"])
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
@@ -76,6 +78,3 @@ def write_array(path: str | os.PathLike[str], key: str, blocks: Iterable[np.ndar
         if done != rows:
             got = f"{done} or more" if done > rows else str(done)
             raise ValueError(explain("write_array", "blocks", f"{rows} rows together", got, "pass the right rows"))
-
-
-__all__ = ["feature_file", "write_array", "write_caption_files", "write_lines"]

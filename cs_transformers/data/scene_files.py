@@ -74,15 +74,28 @@ def scene_features(images: np.ndarray) -> dict[str, np.ndarray]:
     if images.ndim != 4 or images.shape[1:] != (64, 64, 3):
         fix = "render scenes with side=64"
         raise ValueError(explain("scene_features", "images", "of shape (M, 64, 64, 3)", images.shape, fix))
-    count = len(images)
-    pixels = images.astype(np.float64) - _GREY
-    blocks = pixels.reshape(count, 16, 4, 16, 4, 3).sum(axis=(2, 4)).reshape(count, 768)
-    patches = pixels.reshape(count, 8, 8, 8, 8, 3).transpose(0, 1, 3, 2, 4, 5).reshape(count, 64, 192)
-    return {
-        "full": (blocks / 1024).astype(np.float32),
-        "pca": (blocks @ _signs(768, 512) / 16384).astype(np.float32),
-        "grid": (patches @ _signs(192, 64) / 1024).astype(np.float16),
-    }
+    return {kind: compute(images) for kind, compute in _FEATURES.items()}
+
+
+def _full(images: np.ndarray) -> np.ndarray:
+    return (_block_sums(images) / 1024).astype(np.float32)
+
+
+def _pca(images: np.ndarray) -> np.ndarray:
+    return (_block_sums(images) @ _signs(768, 512) / 16384).astype(np.float32)
+
+
+def _grid(images: np.ndarray) -> np.ndarray:
+    patches = images.reshape(-1, 8, 8, 8, 8, 3).transpose(0, 1, 3, 2, 4, 5).reshape(-1, 64, 192)
+    return ((patches.astype(np.float64) - _GREY) @ _signs(192, 64) / 1024).astype(np.float16)
+
+
+def _block_sums(images: np.ndarray) -> np.ndarray:
+    blocks = images.reshape(-1, 16, 4, 16, 4, 3).sum(axis=(2, 4), dtype=np.int64)  # (M, 16, 16, 3)
+    return blocks.reshape(-1, 768) - 16.0 * _GREY
+
+
+_FEATURES = {"full": _full, "pca": _pca, "grid": _grid}
 
 
 def write_scenes(
@@ -158,13 +171,13 @@ def _fill(folder: Path, parts: dict[str, tuple[int, int]], progress: Callable[[i
         data[f"{split}_captions"] = np.stack(captions)
         data[f"{split}_image_idxs"] = np.repeat(np.arange(count), len(captions) // count)
         data[f"{split}_urls"] = [scene.url for scene in scenes]
-        write_lines(folder / f"{split}2014_images.txt", (f"{seed}_{scene.number}" for scene in scenes))
+        data[f"{split}_file_names"] = [f"{seed}_{scene.number}" for scene in scenes]
         pictures = folder / f"{split}2014_images.h5"
         write_array(pictures, "images", _image_blocks(scenes), count)
         images = LazyArray(pictures, "images", who="write_scenes")
         files = {"pca": feature_file(split), "full": feature_file(split, pca_features=False)}
         for kind, name in (files | {"grid": feature_file(split, "grid")}).items():
-            blocks = (scene_features(images[start : start + _BLOCK])[kind] for start in range(0, count, _BLOCK))
+            blocks = (_FEATURES[kind](images[start : start + _BLOCK]) for start in range(0, count, _BLOCK))
             write_array(folder / name, "features", blocks, count)
         done += count
         if progress is not None:
