@@ -65,8 +65,8 @@ def _leave(error: Exception, code: int) -> None:
 def course() -> None:
     """A course on transformers that runs.
 
-    [bold]cst run[/bold] executes the notebooks, [bold]cst check 1.6[/bold] checks one exercise, [bold]cst doctor[/bold] looks at
-    this machine. Every command has an example in its own --help.
+    `cst run` executes the notebooks, `cst check 1.6` checks one exercise, `cst doctor` looks at this machine.
+    Every command shows an example in its own --help.
     """
 
 
@@ -91,7 +91,7 @@ def _sum_line(verdicts: list) -> str:
     return f"{earned} of {possible} automatic points" + (f"; {review} more are for texts" if review else "")
 
 
-@app.command()
+@app.command(epilog="Example: cst run 01 02")
 def run(
     numbers: Annotated[Optional[list[str]], typer.Argument(help="Notebooks, such as 01 04; all by default.")] = None,  # noqa: UP045
     folder: Annotated[Path, typer.Option(help="Where the notebooks lie.")] = Path("notebooks"),
@@ -99,7 +99,7 @@ def run(
 ) -> None:
     """Execute the notebooks, show a table of exercises and points, write HTML copies.
 
-    Works on stubs too: what is not written yet is a row in the table. Example: [bold]cst run 01 02[/bold]
+    Works on stubs too: what is not written yet is a row in the table.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -128,12 +128,12 @@ def run(
     raise typer.Exit(0 if course_run.all_solved(runs) else WRONG)
 
 
-@app.command()
+@app.command(epilog="Example: cst check 1.6")
 def check(
     exercise: Annotated[Optional[str], typer.Argument(help="An exercise such as 1.6; all by default.")] = None,  # noqa: UP045
     details: Annotated[bool, typer.Option(help="Also show each part and what the code printed.")] = False,
 ) -> None:
-    """Check one exercise, or all, as grading does. Example: [bold]cst check 1.6[/bold]"""
+    """Check one exercise, or all, as grading does."""
     from cs_transformers import checks
 
     if exercise is not None:
@@ -155,18 +155,18 @@ def check(
     raise typer.Exit(0 if all(one.passed for one in verdicts if one.out_of) else WRONG)
 
 
-@app.command()
+@app.command(epilog="Example: cst hint 1.6")
 def hint(
     exercise: Annotated[str, typer.Argument(help="An exercise such as 1.6.")],
     step: Annotated[Optional[int], typer.Option(help="Which of the three; the next one by default.")] = None,  # noqa: UP045
 ) -> None:
-    """Give the next hint for an exercise: three steps, from a nudge to nearly the answer. Example: [bold]cst hint 1.6[/bold]"""
+    """Give the next hint for an exercise: three steps, from a nudge to nearly the answer."""
     from cs_transformers import checks
 
     checks.hint(exercise, step)
 
 
-@app.command()
+@app.command(epilog="Example: cst doctor")
 def doctor() -> None:
     """Look at versions, device, the package that is really imported, and the data; say what to do."""
     from cs_transformers.course.doctor import examine
@@ -180,21 +180,21 @@ def doctor() -> None:
     raise typer.Exit(TROUBLE if any(finding.serious for finding in findings) else 0)
 
 
-@app.command()
+@app.command(epilog="Example: cst student work")
 def student(
     out: Annotated[Path, typer.Argument(help="Folder to write; must be new or an earlier student edition.")],
 ) -> None:
-    """Write the student edition: the same course with stubs in place of solutions. Example: [bold]cst student work[/bold]"""
+    """Write the student edition: the same course with stubs in place of solutions."""
     from cs_transformers.course.editions import write_student_edition
 
     print(f"student edition in {write_student_edition(out)}: open its notebooks, write into its cs_transformers/")
 
 
-@app.command()
+@app.command(epilog="Example: cst refresh 1.6")
 def refresh(
     exercises: Annotated[Optional[list[str]], typer.Argument(help="Exercises such as 1.6; all by default.")] = None,  # noqa: UP045
 ) -> None:
-    """Instructor: regenerate references, fingerprints and the README's table. Example: [bold]cst refresh 1.6[/bold]"""
+    """Instructor: regenerate references, fingerprints and the README's table."""
     from tqdm import tqdm
 
     from cs_transformers.checks import EXERCISES
@@ -207,12 +207,12 @@ def refresh(
     update_readme()
 
 
-@app.command()
+@app.command(epilog="Example: cst execute 04")
 def execute(
     numbers: Annotated[Optional[list[str]], typer.Argument(help="Notebooks, such as 01 04; all by default.")] = None,  # noqa: UP045
     folder: Annotated[Path, typer.Option(help="Where the notebooks lie.")] = Path("notebooks"),
 ) -> None:
-    """Instructor: execute notebooks in place and write them back in normal form. Example: [bold]cst execute 04[/bold]"""
+    """Instructor: execute notebooks in place and write them back in normal form."""
     from tqdm import tqdm
 
     from cs_transformers.course import notebooks
@@ -226,9 +226,9 @@ def execute(
         notebooks.write(notebooks.normalise(notebook, path.stem), path)
 
 
-@data_app.command("list")
+@data_app.command("list", epilog="Example: cst data list")
 def data_list() -> None:
-    """Show the data sets: what they hold, size, terms, what is here. Example: [bold]cst data list[/bold]"""
+    """Show the data sets: what they hold, size, terms, what is here."""
     from cs_transformers.data.download import list_data_sets
 
     table = Table("name", "what", "download", "here", "terms", title="data sets", title_justify="left")
@@ -239,12 +239,12 @@ def data_list() -> None:
     Console().print(table)
 
 
-@data_app.command("get")
+@data_app.command("get", epilog="Example: cst data get cifar10")
 def data_get(
     name: Annotated[str, typer.Argument(help="A name from `cst data list`.")],
     force: Annotated[bool, typer.Option(help="Fetch again, to mend a damaged copy.")] = False,
 ) -> None:
-    """Fetch a data set: resumes, checks sums, keeps whole files only. Example: [bold]cst data get cifar10[/bold]"""
+    """Fetch a data set: resumes, checks sums, keeps whole files only."""
     from cs_transformers.data.download import get_data_set
 
     print(get_data_set(name, force=force))
