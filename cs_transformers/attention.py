@@ -6,11 +6,14 @@ Letters: N batch, T target (query) length, S source (key) length, D model width,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from .cache import KeyValueCache, extend_cache
 from .errors import autocast_is_on, check_count, check_probability, check_same_kind, check_shape, check_tensor, explain
@@ -82,8 +85,7 @@ def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     if not 2 <= scores.dim() <= 4:
         fix = "pass one score per query and key"
         raise ValueError(explain("attention_weights", "scores", "of shape (N, H, T, S)", tuple(scores.shape), fix))
-    if mask is not None:
-        mask = check_attention_mask(mask, tuple(scores.shape), who="attention_weights").to(scores.device)
+    mask = _check_mask("attention_weights", mask, tuple(scores.shape), scores.device)
     # Exercise 1.2: softmax over the keys, with weight 0 where the mask is False (about 5 lines; masked_fill, softmax).
     # `mask` is None or a bool tensor that broadcasts to the scores. Softmax over a row of -inf is NaN, and so is its
     # gradient: leave the rows that may see nothing out of the first fill, and set them to 0 at the end.
@@ -135,6 +137,8 @@ def scaled_dot_product_attention(
     """
     _check_heads("scaled_dot_product_attention", query, key, value)
     check_probability("scaled_dot_product_attention", "dropout_p", dropout_p)
+    shape = (*query.shape[:-1], key.shape[-2])
+    mask = _check_mask("scaled_dot_product_attention", mask, shape, query.device)
     # Exercise 1.3: weights from 1.1 and 1.2, dropout on the weights, mix the values (about 4 lines; F.dropout, @).
     # Return the weights from before the dropout where `need_weights` asks for them.
     ### BEGIN SOLUTION 1.3
@@ -183,6 +187,7 @@ def attention_backward(
         fix = "pass the gradient of the output"
         got = tuple(grad_output.shape)
         raise ValueError(explain("attention_backward", "grad_output", f"of shape (N, H, T, K) = {wanted}", got, fix))
+    mask = _check_mask("attention_backward", mask, (*query.shape[:-1], key.shape[-2]), query.device)
     # Exercise 1.8: the five formulas of the docstring, in their order (about 6 lines). The mask needs no line of its
     # own: where a weight is 0, so is the gradient of its score.
     ### BEGIN SOLUTION 1.8
@@ -227,6 +232,38 @@ def causal_mask(
     shape = (target_length, source_length)
     return torch.ones(shape, dtype=torch.bool, device=device).tril(diagonal=source_length - target_length)  # (T, S)
     ### END SOLUTION 1.4
+
+
+def padding_mask(lengths: Tensor, source_length: int | None = None) -> Tensor:
+    """Mark the real tokens of sequences that were padded at their ends to one length.
+
+    Args:
+        lengths: (N,) whole numbers, how many tokens of each sequence are real.
+        source_length: Padded length S; the largest of ``lengths`` by default.
+
+    Returns:
+        (N, S) bool, True = a real token: a ``key_mask``. For token ids, ``tokens != null`` says the same.
+
+    Raises:
+        TypeError: If ``lengths`` is no tensor of whole numbers.
+        ValueError: If it has not one axis, or a length is negative or above ``source_length``.
+
+    Example:
+        >>> padding_mask(torch.tensor([2, 3])).int()
+        tensor([[1, 1, 0],
+                [1, 1, 1]], dtype=torch.int32)
+    """
+    check_tensor("padding_mask", "lengths", lengths, floating=False)
+    if lengths.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        raise TypeError(explain("padding_mask", "lengths", "whole numbers", lengths.dtype, "convert it with .long()"))
+    check_shape("padding_mask", "lengths", lengths, "give one length per sequence", N=None)
+    if source_length is None:
+        source_length = int(lengths.max()) if lengths.numel() else 0
+    check_count("padding_mask", "source_length", source_length, minimum=0)
+    if lengths.device.type != "meta" and bool(((lengths < 0) | (lengths > source_length)).any()):
+        fix = "pass a larger source_length, or cut the lengths"
+        raise ValueError(explain("padding_mask", "lengths", f"from 0 to {source_length}", lengths.tolist(), fix))
+    return torch.arange(source_length, device=lengths.device) < lengths.unsqueeze(1)  # (N, S)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -436,6 +473,58 @@ class MultiHeadAttention(nn.Module):
         return query.shape[0], self.n_head, query.shape[1], remembered + key.shape[1]
 
 
+@contextmanager
+def recorded_weights(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Watch where a model looks: keep the weights of every attention layer inside it while the block runs.
+
+    Args:
+        model: A module with ``MultiHeadAttention`` layers somewhere inside, or one itself.
+
+    Yields:
+        For each layer, by its name in the model, the weights (N, H, T, S) of every call, before dropout.
+
+    Raises:
+        TypeError: If ``model`` is no module.
+        ValueError: If it has no ``MultiHeadAttention``.
+
+    Example:
+        >>> attend = MultiHeadAttention(embed_dim=8, num_heads=2)
+        >>> with recorded_weights(attend) as weights:
+        ...     _ = attend(torch.zeros(1, 3, 8), torch.zeros(1, 5, 8), torch.zeros(1, 5, 8))
+        >>> weights[""][0].shape
+        torch.Size([1, 2, 3, 5])
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(explain("recorded_weights", "model", "an nn.Module", type(model).__name__, "pass a model"))
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, MultiHeadAttention)}
+    if not layers:
+        fix = "pass a model that attends by MultiHeadAttention"
+        raise ValueError(explain("recorded_weights", "model", "one with attention layers", type(model).__name__, fix))
+    record: dict[str, list[Tensor]] = {name: [] for name in layers}
+    handles: list[RemovableHandle] = []
+    for name, layer in layers.items():
+        handles += _watch(layer, record[name])
+    try:
+        yield record
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _watch(layer: MultiHeadAttention, seen: list[Tensor]) -> list[RemovableHandle]:
+    asked: list[bool] = []  # what the caller wanted, so that the answer keeps its form
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        asked.append(kwargs.get("need_weights", False))
+        return args, {**kwargs, "need_weights": True}
+
+    def after(_: nn.Module, _args: tuple[Any, ...], answer: tuple[Tensor, Tensor]) -> Tensor | tuple[Tensor, Tensor]:
+        seen.append(answer[1].detach())
+        return answer if asked.pop() else answer[0]
+
+    return [layer.register_forward_pre_hook(before, with_kwargs=True), layer.register_forward_hook(after)]
+
+
 def _attend(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, need_weights: bool
 ) -> tuple[Tensor, Tensor | None]:
@@ -480,6 +569,10 @@ def _check_heads(who: str, query: Tensor, key: Tensor, value: Tensor | None = No
         wanted = ", ".join(str(size) for size in (*key.shape[:-1], "K"))
         raise ValueError(explain(who, "value", f"of shape ({wanted}) like key", tuple(value.shape), fix))
     check_same_kind(who, "query", **tensors)
+
+
+def _check_mask(who: str, mask: Tensor | None, shape: tuple[int, ...], device: torch.device) -> Tensor | None:
+    return None if mask is None else check_attention_mask(mask, shape, who=who).to(device)
 
 
 def _check_divisible(who: str, width: int, num_heads: int) -> None:

@@ -519,6 +519,30 @@ def with_pos(x: Tensor, pos: Tensor | None) -> Tensor:
     return x if pos is None else x + pos.to(x.dtype)
 
 
+def init_weights(module: nn.Module) -> None:
+    """Draw one module's weights anew; ``model.apply(init_weights)`` does it for all, so that copied layers differ.
+
+    Weights of linear layers and embeddings come from N(0, 0.02^2), biases are 0, a LayerNorm starts as the identity.
+
+    Args:
+        module: Any module; of other kinds nothing changes.
+
+    Example:
+        >>> layer = nn.Linear(3, 2).apply(init_weights)
+        >>> layer.bias.tolist()
+        [0.0, 0.0]
+
+    Source:
+        Radford et al. 2018, section 4.1, "Improving Language Understanding by Generative Pre-Training".
+    """
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, mean=0.0, std=0.02)
+    if isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+    if isinstance(module, nn.Linear | nn.LayerNorm) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
 def _given(**options: Any) -> dict[str, Any]:
     """Keep what the caller gave: a drop-in attention need not know keywords that are not in use."""
     return {name: value for name, value in options.items() if value is not None}
@@ -531,11 +555,11 @@ def _build_attention(
         return MultiHeadAttention(input_dim, num_heads, dropout, bias=bias)
     if not callable(attention) or isinstance(attention, nn.Module):
         fix = "pass a class or function of (embed_dim, num_heads, dropout), not a module"
-        raise TypeError(explain("attention=", "the builder", "callable", type(attention).__name__, fix))
+        raise TypeError(explain("attention", "the builder", "callable", type(attention).__name__, fix))
     built = attention(input_dim, num_heads, dropout)
     if not isinstance(built, nn.Module):
         fix = "return a module that is called like MultiHeadAttention"
-        raise TypeError(explain("attention=", "what it builds", "an nn.Module", type(built).__name__, fix))
+        raise TypeError(explain("attention", "what the builder returns", "an nn.Module", type(built).__name__, fix))
     return built
 
 
@@ -546,11 +570,12 @@ def _remove_bias(ffn: FeedForwardNetwork) -> None:
 
 def _final_norm(layer: nn.Module) -> nn.LayerNorm | None:
     """Pre-norm layers leave their residual path unnormalised; the stack has to end it."""
-    if not getattr(layer, "norm_first", False):
+    norms = [module for module in layer.modules() if isinstance(module, nn.LayerNorm)]
+    if not getattr(layer, "norm_first", False) or not norms:
         return None
-    like = layer.norm_ffn
-    weight, bias = like.weight, like.bias is not None
-    return nn.LayerNorm(like.normalized_shape, like.eps, bias=bias, device=weight.device, dtype=weight.dtype)
+    like, weight = norms[-1], norms[-1].weight
+    has_bias = like.bias is not None
+    return nn.LayerNorm(like.normalized_shape, like.eps, bias=has_bias, device=weight.device, dtype=weight.dtype)
 
 
 def _layer_caches(cache: DecoderCache | None, num_layers: int) -> list[DecoderLayerCache | None]:

@@ -83,9 +83,9 @@ def gradient_check(
     if isinstance(function, nn.Module):
         function = copy.deepcopy(function).double().eval()
     watched = [argument for argument in arguments if _is_floating(argument)]
-    if not watched:
+    if sum(argument.numel() for argument in watched) == 0:
         got = [type(argument).__name__ for argument in arguments]
-        fix = "pass at least one float tensor"
+        fix = "pass at least one float tensor that is not empty"
         raise TypeError(explain("gradient_check", "inputs", "tensors of a floating dtype", got, fix))
     outputs = _repeatable_outputs(function, arguments)
     weights = [_fixed_noise(output, seed) for seed, output in enumerate(outputs)]
@@ -95,7 +95,8 @@ def gradient_check(
         if isinstance(function, nn.Module):
             watched += [parameter for parameter in function.parameters() if parameter.requires_grad]
         total = _weighted_sum(outputs, weights)
-        claimed = list(torch.autograd.grad(total, watched, allow_unused=True))
+        connected = total.requires_grad  # a detached result has no gradient at all
+        claimed = list(torch.autograd.grad(total, watched, allow_unused=True)) if connected else [None] * len(watched)
 
     @torch.no_grad()
     def loss() -> Tensor:
@@ -112,21 +113,21 @@ def gradient_check(
 def _slopes(
     loss: Callable[[], Tensor], tensor: Tensor, gradient: Tensor | None, step: float, max_entries: int
 ) -> tuple[Tensor, Tensor]:
-    flat = tensor.detach().view(-1)
-    entries = torch.arange(flat.numel())
-    if flat.numel() > max_entries:
-        entries = torch.randperm(flat.numel(), generator=torch.Generator().manual_seed(0))[:max_entries]
+    entries = torch.arange(tensor.numel())
+    if tensor.numel() > max_entries:
+        entries = torch.randperm(tensor.numel(), generator=torch.Generator().manual_seed(0))[:max_entries]
+    numbers = tensor.detach()  # shares its memory with the tensor the function sees
     numeric = torch.zeros(len(entries), dtype=torch.float64)
-    for row, entry in enumerate(entries.tolist()):
-        before = flat[entry].item()
-        flat[entry] = before + step
+    for row, place in enumerate(zip(*torch.unravel_index(entries, tensor.shape), strict=True)):
+        before = numbers[place].item()
+        numbers[place] = before + step
         above = loss()
-        flat[entry] = before - step
+        numbers[place] = before - step
         below = loss()
-        flat[entry] = before
+        numbers[place] = before
         numeric[row] = (above - below) / (2 * step)
-    gradient = torch.zeros_like(flat) if gradient is None else gradient.detach().reshape(-1)
-    return numeric, gradient[entries.to(gradient.device)].to("cpu", torch.float64)
+    gradient = torch.zeros_like(numbers) if gradient is None else gradient.detach()
+    return numeric, gradient.to("cpu", torch.float64).reshape(-1)[entries]
 
 
 def _repeatable_outputs(function: Callable[..., Any], arguments: list[Any]) -> list[Tensor]:
@@ -135,7 +136,7 @@ def _repeatable_outputs(function: Callable[..., Any], arguments: list[Any]) -> l
     )
     with torch.random.fork_rng(devices=devices):
         outputs, again = _tensors(function(*arguments)), _tensors(function(*arguments))
-    if not all(torch.equal(a, b) for a, b in zip(outputs, again, strict=True)):
+    if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(outputs, again, strict=True)):
         expected, got = "a function of its inputs alone", "two different answers for the same inputs"
         fix = "switch dropout off with .eval() before you check"
         raise ValueError(explain("gradient_check", "function", expected, got, fix))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -309,7 +310,7 @@ class PositionalEncoding2D(nn.Module):
 def _check_even(who: str, width: int, name: str = "embed_dim") -> None:
     kind = "a positive even number"
     fix = "sine and cosine come in pairs, so use 2, 4, 6, ..."
-    if isinstance(width, bool) or not isinstance(width, int):
+    if isinstance(width, bool) or not isinstance(width, Integral):
         raise TypeError(explain(who, name, kind, f"{width!r} ({type(width).__name__})", fix))
     if width <= 0 or width % 2:
         raise ValueError(explain(who, name, kind, width, fix))
