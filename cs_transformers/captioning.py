@@ -130,7 +130,7 @@ class CaptioningTransformer(nn.Module):
         self._start, self._end = word_to_idx.get("<START>"), word_to_idx.get("<END>")
         for name, size in (("input_dim", input_dim), ("wordvec_dim", wordvec_dim), ("max_length", max_length)):
             check_count("CaptioningTransformer", name, size)
-        self.vocab_size, self.max_length = len(word_to_idx), max_length
+        self.vocab_size, self.input_dim, self.max_length = len(word_to_idx), input_dim, max_length
         # The order of construction is the order in which the generator is drawn from: keep it.
         self.visual_projection = nn.Linear(input_dim, wordvec_dim)
         self.embedding = nn.Embedding(self.vocab_size, wordvec_dim, padding_idx=self._null)
@@ -308,12 +308,12 @@ class CaptioningTransformer(nn.Module):
         return self._grid or (side, side)
 
     def _check_features(self, features: Tensor, memory_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        who, width = type(self).__name__, self.visual_projection.in_features
+        who, width = type(self).__name__, self.input_dim
         check_tensor(who, "features", features)
         if features.dim() not in (2, 3) or features.shape[-1] != width or 0 in features.shape[1:]:
             expected = f"of shape (N, D_in) or (N, S, D_in) with D_in = {width} and S > 0"
             raise ValueError(explain(who, "features", expected, tuple(features.shape), "check input_dim and the axes"))
-        check_same_kind(who, "weights", weights=self.visual_projection.weight, features=features)
+        check_same_kind(who, "weights", weights=self.embedding.weight, features=features)
         features = features if features.dim() == 3 else features.unsqueeze(1)  # (N, S, D_in)
         batch, tokens = features.shape[:2]
         if isinstance(self.memory_positions, PositionalEncoding2D) and math.prod(self._grid_of(tokens)) != tokens:
@@ -367,7 +367,7 @@ class CaptioningTransformer(nn.Module):
         return {**ids, "max_length": max_length, "device": self.embedding.weight.device}
 
     def _state_of(self, features: Tensor | np.ndarray, memory_mask: Tensor | np.ndarray | None) -> CaptioningState:
-        weight = self.visual_projection.weight
+        weight = self.embedding.weight
         features = _to_tensor("features", features).to(weight.device)
         check_tensor(type(self).__name__, "features", features)
         mask = None if memory_mask is None else _to_tensor("memory_mask", memory_mask)

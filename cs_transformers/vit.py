@@ -115,7 +115,9 @@ class PatchEmbedding(nn.Module):
         if tuple(x.shape[2:]) != self.image_shape:
             fix = "resize the images, or build the model with their img_size"
             raise ValueError(explain(who, "x", f"images of (H, W) = {self.image_shape}", tuple(x.shape[2:]), fix))
-        check_same_kind(who, "weights", weights=self.proj.weight, x=x)
+        weight = getattr(self.proj, "weight", None)
+        if isinstance(weight, Tensor):  # a projection put in its place need not have one
+            check_same_kind(who, "weights", weights=weight, x=x)
 
 
 class VisionTransformer(nn.Module):
