@@ -79,7 +79,16 @@ class Scene:
 
 
 def draw(rng: np.random.RandomState, low: int, high: int) -> int:
-    """Draw an integer from low..high, both included, of one fixed width, so that no platform draws differently."""
+    """Draw an integer of one fixed width, so that no platform draws differently.
+
+    Args:
+        rng: Source of the draw.
+        low: Smallest result.
+        high: Largest result, itself included.
+
+    Returns:
+        The integer.
+    """
     return int(rng.randint(low, high + 1, dtype=np.int64))
 
 
