@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import MaxNLocator
 
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_arrays
@@ -111,8 +112,7 @@ def influence_maps(
     figure, panels = plt.subplots(
         1, len(arrays), figsize=(3.0 * len(arrays) + 0.6, 3.0), squeeze=False, layout="constrained"
     )
-    palette = plt.get_cmap(SEQUENTIAL).copy()
-    palette.set_bad("white")
+    palette = plt.get_cmap(SEQUENTIAL).with_extremes(bad="white")
     for axes, (title, array) in zip(panels[0], arrays.items(), strict=True):
         if (array < 0).any():
             got, fix = f"{array.min():.3g}", "take absolute values"
@@ -129,28 +129,33 @@ def influence_maps(
     return figure
 
 
-def depth_curves(curves: Mapping[str, Any], *, ylabel: str, title: str, first: int = 1) -> Figure:
-    """Draw a positive quantity layer by layer through a stack, on a logarithmic scale.
+def depth_curves(curves: Mapping[str, Any], *, ylabel: str, title: str, first: int = 1, log: bool = True) -> Figure:
+    """Draw a quantity layer by layer through a stack.
 
     Args:
         curves: Name -> (L,) values, one per layer.
         ylabel: What the values are.
         title: What to see.
         first: Number of the first layer on the axis (0 where the input counts).
+        log: Whether the scale is logarithmic; all values are positive then.
 
     Returns:
         The figure.
 
     Raises:
-        ValueError: If a curve has not one axis, or a value is not positive.
+        ValueError: If a curve has not one axis, or is not positive on a logarithmic scale.
     """
-    figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
-    for style, (name, values) in zip("osD^v*", as_arrays("depth_curves", curves, 1).items(), strict=False):
-        if not (values > 0).all():
-            got, fix = f"{values.min():.3g}", "the scale is logarithmic"
+    arrays = as_arrays("depth_curves", curves, 1)
+    figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    for style, (name, values) in zip("osD^v*", arrays.items(), strict=False):
+        if log and not (values > 0).all():
+            got, fix = f"{values.min():.3g}", "pass log=False"
             raise ValueError(explain("depth_curves", repr(name), "positive everywhere", got, fix))
-        axes.semilogy(range(first, first + len(values)), values, marker=style, markersize=4, label=name)
-    axes.set(title=title, xlabel="layer (the highest is nearest to the loss)", ylabel=ylabel)
+        axes.plot(range(first, first + len(values)), values, marker=style, markersize=4, label=name)
+    if log:
+        axes.set_yscale("log")
+    axes.set(title=title, xlabel="layer (the last is nearest to the loss)", ylabel=ylabel)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
     return figure
 

@@ -33,11 +33,11 @@ def position_table(table: Any, *, title: str = "one row per position") -> Figure
     limit = np.abs(values).max() or 1.0
     image = left.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
     left.set(title=title, xlabel="channel", ylabel="position")
-    figure.colorbar(image, ax=left)
+    figure.colorbar(image, ax=left, label="value")
     products = values @ values.T / values.shape[1]
     image = right.imshow(products, cmap=SEQUENTIAL, interpolation="nearest")
-    right.set(title="dot product of two positions / D", xlabel="position", ylabel="position")
-    figure.colorbar(image, ax=right)
+    right.set(title="how alike two positions are", xlabel="position", ylabel="position")
+    figure.colorbar(image, ax=right, label="dot product / D")
     return figure
 
 
@@ -63,7 +63,8 @@ def sinusoid_columns(table: Any, columns: Sequence[int]) -> Figure:
     for column, style in zip(columns, ["-", "--", "-.", ":"] * len(columns), strict=False):
         left.plot(values[:, column], style, label=f"channel {column}")
     left.set(title="each channel is a wave over the positions", xlabel="position", ylabel="value")
-    left.legend(loc="lower left", fontsize=8, framealpha=0.9)
+    left.set_xlim(-0.02 * positions, 1.28 * positions)  # room for the legend beside the waves
+    left.legend(loc="center right", frameon=False)
     pairs = np.arange(0, width, 2)
     right.semilogy(pairs, 2 * np.pi * 10000.0 ** (pairs / width), "o", markersize=3)
     right.axhline(positions, color=COLOURS[3], linewidth=1)
@@ -140,12 +141,19 @@ def _draw_arrows(axes: Axes, values: np.ndarray) -> None:
     axes.axvline(0, color="#DDDDDD", zorder=0)
 
 
-def score_grids(grids: Mapping[str, Any], tokens: Sequence[str] | None = None, *, limit: float | None = None) -> Figure:
+def score_grids(
+    grids: Mapping[str, Any],
+    tokens: Sequence[str] | None = None,
+    *,
+    label: str = "score",
+    limit: float | None = None,
+) -> Figure:
     """Draw signed (T, S) grids side by side in one scale: scores or similarities of all pairs of positions.
 
     Args:
         grids: Title -> (T, S) values.
         tokens: Labels of rows and columns; every grid is then square with that many rows.
+        label: Name of the colours.
         limit: Largest magnitude of the colours; left out, the largest of the values.
 
     Returns:
@@ -170,7 +178,7 @@ def score_grids(grids: Mapping[str, Any], tokens: Sequence[str] | None = None, *
         axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right")
         axes.set_yticks(range(len(labels)), labels if number == 0 else [""] * len(labels))
         axes.tick_params(length=0)
-    figure.colorbar(image, ax=panels[0].tolist(), shrink=0.85)
+    figure.colorbar(image, ax=panels[0].tolist(), label=label, shrink=0.85)
     return figure
 
 
@@ -207,5 +215,5 @@ def grid_positions(encoding: Any, channels: Sequence[int], cell: tuple[int, int]
     image = panels[0][-1].imshow(unit @ unit[row, column], cmap=SEQUENTIAL, interpolation="nearest")
     panels[0][-1].plot(column, row, marker="s", color=COLOURS[3], fillstyle="none", markersize=9)
     panels[0][-1].set(title=f"cosine with cell ({row}, {column})", xlabel="column")
-    figure.colorbar(image, ax=panels[0][-1])
+    figure.colorbar(image, ax=panels[0][-1], label="cosine")
     return figure
