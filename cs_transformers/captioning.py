@@ -317,9 +317,7 @@ class CaptioningTransformer(nn.Module):
         features = features if features.dim() == 3 else features.unsqueeze(1)  # (N, S, D_in)
         batch, tokens = features.shape[:2]
         if isinstance(self.memory_positions, PositionalEncoding2D) and math.prod(self._grid_of(tokens)) != tokens:
-            expected = (
-                "a square number of tokens S" if self._grid is None else f"{self._grid[0]} x {self._grid[1]} tokens"
-            )
+            expected = "of a square number of tokens S" if self._grid is None else f"of a grid of {self._grid} tokens"
             fix = "build the model with memory_positions=(rows, columns) of your grid"
             raise ValueError(explain(who, "features", expected, tokens, fix))
         if memory_mask is not None:
