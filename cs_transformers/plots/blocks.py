@@ -109,14 +109,15 @@ def influence_maps(
         ValueError: If there is no grid, one has not two axes, or a value is negative.
     """
     arrays = as_arrays("influence_maps", grids, 2)
+    for title, array in arrays.items():
+        if (array < 0).any():
+            got, fix = f"{array.min():.3g}", "take absolute values"
+            raise ValueError(explain("influence_maps", repr(title), "at least 0 everywhere", got, fix))
     figure, panels = plt.subplots(
         1, len(arrays), figsize=(3.0 * len(arrays) + 0.6, 3.0), squeeze=False, layout="constrained"
     )
     palette = plt.get_cmap(SEQUENTIAL).with_extremes(bad="white")
     for axes, (title, array) in zip(panels[0], arrays.items(), strict=True):
-        if (array < 0).any():
-            got, fix = f"{array.min():.3g}", "take absolute values"
-            raise ValueError(explain("influence_maps", repr(title), "at least 0 everywhere", got, fix))
         axes.imshow(np.ma.masked_equal(array, 0.0), vmin=0, vmax=array.max() or 1.0, cmap=palette)
         axes.set(title=title, xlabel=xlabel)
         axes.set_xticks(range(array.shape[1]))
@@ -146,11 +147,12 @@ def depth_curves(curves: Mapping[str, Any], *, ylabel: str, title: str, first: i
         ValueError: If a curve has not one axis, or is not positive on a logarithmic scale.
     """
     arrays = as_arrays("depth_curves", curves, 1)
-    figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
-    for style, (name, values) in zip("osD^v*", arrays.items(), strict=False):
+    for name, values in arrays.items():
         if log and not (values > 0).all():
             got, fix = f"{values.min():.3g}", "pass log=False"
             raise ValueError(explain("depth_curves", repr(name), "positive everywhere", got, fix))
+    figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    for style, (name, values) in zip("osD^v*", arrays.items(), strict=False):
         axes.plot(range(first, first + len(values)), values, marker=style, markersize=4, label=name)
     if log:
         axes.set_yscale("log")

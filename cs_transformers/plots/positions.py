@@ -163,18 +163,18 @@ def score_grids(
         ValueError: If there is no grid, one has not two axes, or the labels do not fit.
     """
     arrays = as_arrays("score_grids", grids, 2)
+    for count in {size for array in arrays.values() for size in array.shape}:
+        labels = as_labels("score_grids", "tokens", tokens, count)
     largest = limit or max(np.abs(array).max() for array in arrays.values()) or 1.0
     figure, panels = plt.subplots(
         1, len(arrays), figsize=(3.6 * len(arrays) + 0.8, 3.6), squeeze=False, layout="constrained"
     )
     for number, (axes, (title, array)) in enumerate(zip(panels[0], arrays.items(), strict=True)):
         image = axes.imshow(array, cmap=DIVERGING, vmin=-largest, vmax=largest, interpolation="nearest")
-        axes.set_title(title)
-        if tokens is None:
-            axes.set(xlabel="key position", ylabel="query position" if number == 0 else "")
+        unit = "position" if tokens is None else "token"
+        axes.set(title=title, xlabel=f"key {unit}", ylabel=f"query {unit}" if number == 0 else "")
+        if labels is None:
             continue
-        labels = as_labels("score_grids", "tokens", tokens, array.shape[0])
-        as_labels("score_grids", "tokens", tokens, array.shape[1])
         axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right")
         axes.set_yticks(range(len(labels)), labels if number == 0 else [""] * len(labels))
         axes.tick_params(length=0)
