@@ -70,6 +70,14 @@ def course() -> None:
     """
 
 
+def _notebooks() -> Path:
+    """Return the notebooks of the folder one stands in, or those beside the package."""
+    from cs_transformers.course.classroom import course_home
+
+    here = Path("notebooks")
+    return here if here.is_dir() else course_home() / "notebooks"
+
+
 def _verdict_table(title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in ("id", "exercise", "state", "points"):
@@ -94,7 +102,7 @@ def _sum_line(verdicts: list) -> str:
 @app.command(epilog="Example: cst run 01 02")
 def run(
     numbers: Annotated[Optional[list[str]], typer.Argument(help="Notebooks, such as 01 04; all by default.")] = None,  # noqa: UP045
-    folder: Annotated[Path, typer.Option(help="Where the notebooks lie.")] = Path("notebooks"),
+    folder: Annotated[Optional[Path], typer.Option(help="Where the notebooks lie; notebooks/ by default.")] = None,  # noqa: UP045
     out: Annotated[Path, typer.Option(help="Where the HTML copies go.")] = Path("run"),
 ) -> None:
     """Execute the notebooks, show a table of exercises and points, write HTML copies.
@@ -106,9 +114,7 @@ def run(
     from cs_transformers.course import notebooks
     from cs_transformers.course import run as course_run
 
-    paths = course_run.find_notebooks(folder, numbers)
-    if not paths:
-        raise ValueError(f"expected notebooks in {folder}/, found none: stand in the course's folder or pass --folder")
+    paths = course_run.find_notebooks(folder or _notebooks(), numbers)
     console, runs = Console(), []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
@@ -210,7 +216,7 @@ def refresh(
 @app.command(epilog="Example: cst execute 04")
 def execute(
     numbers: Annotated[Optional[list[str]], typer.Argument(help="Notebooks, such as 01 04; all by default.")] = None,  # noqa: UP045
-    folder: Annotated[Path, typer.Option(help="Where the notebooks lie.")] = Path("notebooks"),
+    folder: Annotated[Optional[Path], typer.Option(help="Where the notebooks lie; notebooks/ by default.")] = None,  # noqa: UP045
 ) -> None:
     """Instructor: execute notebooks in place and write them back in normal form."""
     from tqdm import tqdm
@@ -218,8 +224,8 @@ def execute(
     from cs_transformers.course import notebooks
     from cs_transformers.course.run import find_notebooks
 
-    for path in tqdm(find_notebooks(folder, numbers), disable=None):
-        notebook = notebooks.execute(notebooks.read(path), folder)
+    for path in tqdm(find_notebooks(folder or _notebooks(), numbers), disable=None):
+        notebook = notebooks.execute(notebooks.read(path), path.parent)
         problems = notebooks.errors(notebook)
         if problems:
             raise ValueError(f"{path.name} was left as it was: {problems[0]}")

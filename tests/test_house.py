@@ -45,8 +45,10 @@ def imports_of(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            package = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+            module = ".".join([*package, *filter(None, [node.module])])
+            found |= {module} | {f"{module}.{alias.name}" for alias in node.names}
     return found
 
 

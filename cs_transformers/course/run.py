@@ -45,17 +45,17 @@ def find_notebooks(folder: Path, numbers: Iterable[str] | None = None) -> list[P
         Their paths, in order.
 
     Raises:
-        ValueError: If one of the numbers has no notebook.
+        ValueError: If there is no notebook, or none for one of the numbers.
     """
     paths = {path.stem[:2]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
-    if numbers is None:
+    if not paths:
+        raise ValueError(f"expected notebooks such as 01_attention.ipynb in {folder}, found none: pass --folder")
+    if not numbers:
         return list(paths.values())
     wanted = [number.zfill(2) for number in numbers]
     missing = [number for number in wanted if number not in paths]
     if missing:
-        raise ValueError(
-            f"expected numbers of notebooks in {folder.name}/ ({', '.join(paths) or 'none there'}), got {missing[0]}"
-        )
+        raise ValueError(f"expected numbers of notebooks in {folder.name}/ ({', '.join(paths)}), got {missing[0]}")
     return [paths[number] for number in wanted]
 
 

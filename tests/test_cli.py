@@ -1,0 +1,119 @@
+"""The command line: what each command prints, and exit codes that mean something."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cs_transformers import checks, cli
+from cs_transformers.checks.verdict import Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = ["run", "check", "hint", "doctor", "student", "refresh", "execute", "data list", "data get"]
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(cli.app, list(arguments), catch_exceptions=False)
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_with_an_example(command: str) -> None:
+    code, text = call(*command.split(), "--help")
+    assert code == 0
+    assert f"Example: cst {command}" in text
+
+
+def test_check_of_one_exercise_prints_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state, expected in (("passed", 0), ("awaiting review", 0), ("wrong", 1), ("not attempted", 1), ("stopped", 1)):
+        verdict = Verdict("1.1", "attention_scores", state, points=3, out_of=3, parts={"values": True}, output="mine\n")
+        monkeypatch.setattr(checks, "run", lambda _, verdict=verdict: verdict)
+        code, text = call("check", "1.1", "--details")
+        assert code == expected
+        assert text.startswith(f"1.1 attention_scores: {state} (3 of 3 points)\n")
+        assert "passed  values" in text
+        assert text.endswith("mine\n")
+
+
+def test_check_of_all_is_a_table_with_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = [
+        Verdict("1.1", "attention_scores", "passed", points=3, out_of=3),
+        Verdict("1.2", "attention_weights", "blocked", out_of=4, detail="by 1.1"),
+        Verdict("6.2", "ViT and CNN", "awaiting review", review=4),
+    ]
+    monkeypatch.setattr(checks, "run_all", lambda progress: [progress(one) or one for one in verdicts])
+    code, text = call("check")
+    assert code == 1
+    assert "blocked by 1.1" in text
+    assert "3 of 7 automatic points; 4 more are for texts" in text
+
+
+def test_a_machine_in_order_has_exit_code_0() -> None:
+    code, text = call("doctor")
+    assert code == 0
+    assert "cs_transformers" in text
+    assert "embedded data" in text
+
+
+def test_a_missing_package_is_trouble_and_told_how_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cs_transformers.course import doctor
+
+    version = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else version(name))
+    code, text = call("doctor")
+    assert code == 3
+    assert "pip install scipy" in text
+
+
+def test_standing_beside_another_copy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cs_transformers").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, text = call("doctor")
+    assert code == 3
+    assert "you stand beside another copy" in text
+
+
+def run_cst(*arguments: str, cwd: Path) -> subprocess.CompletedProcess:
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", cli.RESTARTED)}
+    return subprocess.run(
+        [sys.executable, "-c", "from cs_transformers.cli import main; main()", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["check", "9.99"], 2, "cst: exercise: expected an exercise such as"),
+        (["hint", "1.1", "--step", "7"], 2, "cst: hint: expected a step from 1 to 3, got 7"),
+        (["data", "get", "nothing"], 2, "cst: data_set_state: expected one of coco-captions"),
+        (["run", "99"], 2, "cst: expected numbers of notebooks"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], code: int, told: str, tmp_path: Path) -> None:
+    result = run_cst(*arguments, cwd=tmp_path)
+    assert result.returncode == code, result.stderr
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_cst_uses_the_copy_of_the_folder_one_stands_in(tmp_path: Path) -> None:
+    """The student edition lies beside the instructor's environment: its own package must be the one checked."""
+    copy = tmp_path / "work" / "cs_transformers"
+    shutil.copytree(ROOT / "cs_transformers", copy, ignore=shutil.ignore_patterns("__pycache__", "mistakes"))
+    inside = copy.parent / "notebooks"
+    inside.mkdir()
+    result = run_cst("doctor", cwd=inside)
+    assert result.returncode == 0, result.stderr
+    assert str(tmp_path)[:20] in result.stdout.replace("\n", "")
