@@ -7,6 +7,7 @@ touch different parts, an answer can bear two marks at once, and both are named.
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .client import Answer
-from .comparison import TOLERANCE
 
 DIRECTIONS = 3
+TOLERANCE = 1e-6  # of the sum of magnitudes: the same mistake on another machine, written another way, is within it
 
 
 @dataclass
@@ -28,12 +29,14 @@ class Fingerprint:
         diagnosis: The sentence for the student.
         prints: Projections of each recorded array, by part and key.
         errors: Type and message of the exception that ends a part, by part.
+        numeric: Whether some recorded number differs from the reference's, not errors alone.
     """
 
     name: str
     diagnosis: str
     prints: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     errors: dict[str, list[str]] = field(default_factory=dict)
+    numeric: bool = False
 
     @property
     def parts(self) -> set[str]:
@@ -42,12 +45,12 @@ class Fingerprint:
 
     def to_record(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"name": self.name, "diagnosis": self.diagnosis, "prints": self.prints, "errors": self.errors}
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Fingerprint:
         """The fingerprint in a record that ``to_record`` made."""
-        return cls(record["name"], record["diagnosis"], record["prints"], record["errors"])
+        return cls(**record)
 
 
 def take(name: str, diagnosis: str, expected: Answer, answer: Answer, parts: list[str]) -> Fingerprint:
@@ -65,8 +68,12 @@ def take(name: str, diagnosis: str, expected: Answer, answer: Answer, parts: lis
         error, printed = _error(part, answer), _prints(part, answer)
         if error is not None:
             fingerprint.errors[part] = error
-        if not _agree(_prints(part, expected), printed) or error is not None:
+        right = _prints(part, expected)
+        if not _agree(right, printed) or error is not None:
             fingerprint.prints[part] = printed
+            fingerprint.numeric |= any(
+                not _agree({key: right[key]}, {key: printed[key]}) for key in printed if key in right
+            )
     return fingerprint
 
 
@@ -98,7 +105,7 @@ def bears(mistake: Fingerprint, answer: Answer) -> bool:
         mistake: A known mistake.
         answer: The answer.
     """
-    numbers = any(mistake.prints.values())
+    numbers = mistake.numeric
     for part in mistake.parts:
         wanted, got = mistake.errors.get(part), _error(part, answer)
         if (wanted is None) != (got is None):

@@ -4,7 +4,8 @@ To add an exercise (or a notebook):
 
 1. Mark its region in the package: ``BEGIN SOLUTION 7.3`` ... ``END SOLUTION 7.3`` as the tail of a function body.
 2. Add a row below. ``parts`` are the parts of its check in the order of ``stages.STAGES``, with the points each gives;
-   a part called ``values: with a mask`` belongs to the stage ``values``. ``needs`` are exercises it cannot run without.
+   a part called ``values: with a mask`` belongs to the stage ``values``. A part of 0 points guards the part before it:
+   the points come only if both pass. ``needs`` are exercises it cannot run without.
 3. Write its check, a function under ``@check("7.3")`` in ``definitions/<definitions of the notebook>.py``: build, fill,
    call, record, with ``probe.part(...)`` for each part. It holds no expected value.
 4. Put wrong bodies in ``mistakes/7_3/*.py``, at least three; the first line is a comment with the diagnosis. Where the
@@ -113,9 +114,43 @@ _ATTENTION = (
               "invariant: rows sum to 1": 0}),
     Exercise("1.3", "scaled_dot_product_attention", "attention.py", 3, 10,
              {"values": 1, "gradients": 0, "dropout": 1, "invariant: order of the keys": 0}, needs=("1.1", "1.2")),
+    Exercise("1.4", "causal_mask", "attention.py", 1, 10, {"values": 1, "values: the device asked for": 1}),
+    Exercise("1.5", "split_heads, join_heads", "attention.py", 4, 20,
+             {"values: split_heads": 1, "values: join_heads": 1, "gradients": 0, "invariant: there and back": 1}),
+    Exercise("1.6", "MultiHeadAttention.forward", "attention.py", 6, 30,
+             {"values": 1, "values: masks and weights": 1, "gradients": 1, "dropout": 1}, needs=("1.3", "1.5")),
+    Exercise("1.7", "fused_projection", "attention.py", 3, 15,
+             {"values": 1, "values: one product": 0, "gradients": 1}),
+    Exercise("1.8", "attention_backward", "attention.py", 6, 45,
+             {"values: by value": 1, "values: by query": 1, "values: by key": 1, "values: with a mask": 1},
+             needs=("1.1", "1.2"), forbidden=(*TORCH_ATTENTION, *AUTOGRAD)),
 )  # fmt: skip
 
-EXERCISES = {exercise.id: exercise for exercise in (*_ATTENTION,)}
+_POSITIONS = (
+    Exercise("2.1", "sinusoidal_table", "positional.py", 5, 30,
+             {"values": 2, "values: far positions": 1, "invariant: distance alone decides": 1}),
+    Exercise("2.2", "PositionalEncoding.forward", "positional.py", 2, 10,
+             {"values": 1, "values: a later start": 0, "gradients": 0, "dropout": 1}, needs=("2.1",)),
+    Exercise("2.3", "apply_rotary", "positional.py", 5, 30,
+             {"values": 1, "gradients": 1, "invariant: distance alone decides": 1}, needs=("2.1",)),
+)  # fmt: skip
+
+_LAYER = {"values": 1, "values: padding and positions": 1, "gradients": 1, "dropout": 1}
+_BLOCKS = (
+    Exercise("3.1", "FeedForwardNetwork.forward", "blocks.py", 1, 5,
+             {"values": 1, "gradients": 0, "dropout": 0, "invariant: each token by itself": 0}),
+    Exercise("3.2", "TransformerEncoderLayer._post_norm", "blocks.py", 4, 20,
+             {**_LAYER, "invariant: order of the tokens": 0}, needs=("1.6", "3.1")),
+    Exercise("3.3", "TransformerDecoderLayer._post_norm", "blocks.py", 4, 20,
+             {"values": 1, "values: masks and positions": 1, "gradients": 1, "dropout": 1,
+              "invariant: the future stays without effect": 0}, needs=("1.6", "3.1")),
+    Exercise("3.4", "TransformerEncoderLayer._pre_norm", "blocks.py", 4, 20,
+             {"values": 1, "values: padding and positions": 1, "gradients": 0, "dropout": 1,
+              "invariant: zero sublayers change nothing": 0}, needs=("1.6", "3.1")),
+    Exercise("3.5", "clone_layers", "blocks.py", 2, 5, {"values": 1}),
+)  # fmt: skip
+
+EXERCISES = {exercise.id: exercise for exercise in (*_ATTENTION, *_POSITIONS, *_BLOCKS)}
 
 
 def exercise(id: str) -> Exercise:

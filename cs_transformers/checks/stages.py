@@ -168,13 +168,19 @@ def describe_error(error: dict) -> str:
 
 
 def points_of(parts: dict[str, int], outcome: Outcome) -> int:
-    """The sum of the points of the passed parts.
+    """The sum of the points of the passed parts; a part without points guards those of the part before it.
 
     Args:
         parts: Points by part.
         outcome: What was judged.
     """
-    return sum(points for part, points in parts.items() if outcome.parts[part])
+    earned: list[int] = []
+    for part, points in parts.items():
+        if points:
+            earned.append(points if outcome.parts[part] else 0)
+        elif earned and not outcome.parts[part]:
+            earned[-1] = 0
+    return sum(earned)
 
 
 def same_numbers(one: np.ndarray, other: np.ndarray, scale: float | None = None) -> bool:

@@ -1,0 +1,7 @@
+# The values are made from the key: project `value`, not `key`, with self.value.
+q, k, v = (split_heads(x, self.n_head) for x in (self.query(query), self.key(key), self.value(key)))
+if cache is not None:
+    k, v = extend_cache(cache, k, v)
+context, weights = _attend(q, k, v, mask, dropout_p, need_weights)
+out = self.proj(join_heads(context))
+return (out, weights) if need_weights else out
