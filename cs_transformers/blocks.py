@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from .attention import MultiHeadAttention
 from .cache import DecoderCache, DecoderLayerCache
 from .errors import check_choice, check_count, check_probability, check_shape, check_tensor, explain
+from .masks import check_masks
 
 ### BEGIN SOLUTION helpers
 # Your own imports and functions for this module.
@@ -158,6 +159,8 @@ class TransformerEncoderLayer(nn.Module):
         who = "TransformerEncoderLayer"
         _check_tokens(who, "src", src, self.input_dim)
         _check_pos(who, "pos", pos, src)
+        masks = {"src_mask": src_mask, "src_key_mask": src_key_mask}
+        check_masks(who, _scores_shape(self.self_attn, src, src.shape[1]), **masks)
         options = _given(key_mask=src_key_mask)
         sublayers = self._pre_norm if self.norm_first else self._post_norm
         return sublayers(src, src_mask, pos, options)
@@ -273,7 +276,9 @@ class TransformerDecoderLayer(nn.Module):
             TypeError: If an argument is of the wrong type.
             ValueError: If shapes or masks do not fit.
         """
-        self._check(tgt, memory, query_pos, memory_pos, cache)
+        own_masks = {"tgt_mask": tgt_mask, "tgt_key_mask": tgt_key_mask}
+        other_masks = {"memory_mask": memory_mask, "memory_key_mask": memory_key_mask}
+        self._check(tgt, memory, query_pos, memory_pos, cache, own_masks, other_masks)
         own = _given(key_mask=tgt_key_mask, cache=cache and cache.self_attn)
         other = _given(key_mask=memory_key_mask, cache=cache and cache.cross_attn)
         if cache is not None and cache.cross_attn.length:
@@ -329,21 +334,23 @@ class TransformerDecoderLayer(nn.Module):
         query_pos: Tensor | None,
         memory_pos: Tensor | None,
         cache: DecoderLayerCache | None,
+        own_masks: dict[str, Tensor | None],
+        other_masks: dict[str, Tensor | None],
     ) -> None:
         who = "TransformerDecoderLayer"
         _check_tokens(who, "tgt", tgt, self.input_dim)
         _check_tokens(who, "memory", memory, self.input_dim, batch=len(tgt))
         _check_pos(who, "query_pos", query_pos, tgt)
         _check_pos(who, "memory_pos", memory_pos, memory)
-        if cache is None:
-            return
-        if not isinstance(cache, DecoderLayerCache):
+        if cache is not None and not isinstance(cache, DecoderLayerCache):
             fix = "make one with DecoderLayerCache() per layer, or DecoderCache(num_layers) for a stack"
             raise TypeError(explain(who, "cache", "a DecoderLayerCache", type(cache).__name__, fix))
-        if cache.cross_attn.length not in (0, memory.shape[1]):
-            fix = "start a new cache for a new memory"
+        if cache is not None and cache.cross_attn.length not in (0, memory.shape[1]):
             expected = f"as long as the cached one, S = {cache.cross_attn.length}"
-            raise ValueError(explain(who, "memory", expected, memory.shape[1], fix))
+            raise ValueError(explain(who, "memory", expected, memory.shape[1], "start a new cache for a new memory"))
+        sources = tgt.shape[1] + (0 if cache is None else cache.length)
+        check_masks(who, _scores_shape(self.self_attn, tgt, sources), **own_masks)
+        check_masks(who, _scores_shape(self.cross_attn, tgt, memory.shape[1]), **other_masks)
 
 
 def clone_layers(layer: nn.Module, num_layers: int) -> nn.ModuleList:
@@ -561,6 +568,10 @@ def _build_attention(
         fix = "return a module that is called like MultiHeadAttention"
         raise TypeError(explain("attention", "what the builder returns", "an nn.Module", type(built).__name__, fix))
     return built
+
+
+def _scores_shape(attention: nn.Module, tokens: Tensor, sources: int) -> tuple[int, int, int, int]:
+    return tokens.shape[0], getattr(attention, "n_head", 1), tokens.shape[1], sources
 
 
 def _remove_bias(ffn: FeedForwardNetwork) -> None:

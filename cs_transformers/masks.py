@@ -117,6 +117,31 @@ def check_key_mask(key_mask: Tensor, batch: int, sources: int, *, who: str, name
     return to_bool(key_mask, who=who, name=name)
 
 
+def check_masks(who: str, shape: tuple[int, int, int, int], **masks: Tensor | None) -> None:
+    """Look at all masks of a call before anything is computed.
+
+    Args:
+        who: The class or function the caller used, for the message.
+        shape: Shape of the scores (N, H, T, S).
+        **masks: By name; one whose name ends in ``key_mask`` is (N, S), the others have the forms of
+            ``check_attention_mask``. None is skipped.
+
+    Raises:
+        TypeError: If a mask is no tensor.
+        ValueError: If a mask does not fit, or is additive.
+
+    Example:
+        >>> check_masks("demo", (1, 2, 4, 3), src_mask=torch.ones(4, 3), src_key_mask=torch.ones(1, 3))
+    """
+    for name, mask in masks.items():
+        if mask is None:
+            continue
+        if name.endswith("key_mask"):
+            check_key_mask(mask, shape[0], shape[3], who=who, name=name)
+        else:
+            check_attention_mask(mask, shape, who=who, name=name)
+
+
 def combine_masks(
     attn_mask: Tensor | None,
     key_mask: Tensor | None,
