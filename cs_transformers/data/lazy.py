@@ -105,7 +105,7 @@ class LazyArray:
             first, rest = slice(None), index if isinstance(index, tuple) else (index,)
             return self._read_rows(first)[rest]
         rows = np.arange(self.shape[0])[first]  # numpy's rules and messages for any kind of index
-        wanted, back = np.unique(rows, return_inverse=True)
+        wanted, back = np.unique(rows.ravel(), return_inverse=True)
         with open_h5(self.path, who=self.who, remedy=self.remedy) as file:
             stored = file[self.key]
             if not len(wanted):
@@ -114,8 +114,11 @@ class LazyArray:
                 values = stored[wanted[0] : wanted[-1] + 1][wanted - wanted[0]]
             else:
                 values = stored[wanted]
-        values = values[back.reshape(rows.shape)].astype(self.dtype, copy=False)
-        return values[(slice(None),) * rows.ndim + rest] if rest else values
+        values = values.astype(self.dtype, copy=False)
+        if isinstance(first, slice):
+            return values[back][(slice(None), *rest)]
+        where = back.reshape(rows.shape) if rows.ndim else int(back[0])
+        return values[(where, *rest)]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
