@@ -186,8 +186,8 @@ class CaptioningTransformer(nn.Module):
             ValueError: If a shape does not fit.
         """
         features, memory_mask = self._check_features(features, memory_mask)  # (N, S, D_in)
-        memory = self._place(self.visual_projection(features))  # (N, S, D)
-        return CaptioningState(memory, memory_mask, DecoderCache(self.transformer.num_layers))
+        image = self.visual_projection(features)  # (N, S, D)
+        return CaptioningState(self._place(image), memory_mask, DecoderCache(self.transformer.num_layers))
 
     def step(self, tokens: Tensor, state: CaptioningState) -> tuple[Tensor, CaptioningState]:
         """Read one more word of every caption: the last row of ``forward``, without computing the others again.
