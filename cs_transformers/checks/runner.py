@@ -48,9 +48,9 @@ class Runner:
         wanted = closure(id)
         answers = self._answers(wanted)
         for needed in wanted[:-1]:
-            if not self._known_as_passed(needed, answers) and not self._run(EXERCISES[needed], answers).passed:
+            if not self._known_as_passed(needed, answers) and not self.verdict_on(EXERCISES[needed], answers).passed:
                 return self._blocked(EXERCISES[id], needed, answers)
-        return self._run(EXERCISES[id], answers)
+        return self.verdict_on(EXERCISES[id], answers)
 
     def verdicts(self, ids: list[str]) -> list[Verdict]:
         """The verdicts on several exercises, in their order.
@@ -92,7 +92,13 @@ class Runner:
                     error["line"] = _line_at_home(error["file"], error["line"], root, answers)
             return answer
 
-    def _run(self, exercise: Exercise, answers: tree.Answers) -> Verdict:
+    def verdict_on(self, exercise: Exercise, answers: tree.Answers) -> Verdict:
+        """The verdict on one exercise with given answers, whatever the state of those it needs.
+
+        Args:
+            exercise: The exercise.
+            answers: Answers to put into the tree.
+        """
         verdict = Verdict(
             exercise.id,
             exercise.symbol,
@@ -173,10 +179,12 @@ def _explain(
 ) -> None:
     first = outcome.first
     if first.error is not None and "NotImplementedError" in first.error["bases"]:
-        verdict.state, verdict.points = "not attempted", 0
         other = re.search(r"exercise (\d+\.\d+)", first.error["message"])
         if other and other[1] != exercise.id:
             verdict.state, verdict.detail = "blocked", f"by {other[1]}"
+        elif not verdict.points:
+            verdict.state = "not attempted"
+        verdict.lines = [first.sentence]
         return
     verdict.diagnosis = [mistake.diagnosis for mistake in diagnose(reference.fingerprints, answer, _failed(outcome))]
     if verdict.diagnosis:
