@@ -432,8 +432,8 @@ class MultiHeadAttention(nn.Module):
         mask = combine_masks(attn_mask, key_mask, scores_shape, device=query.device, who="MultiHeadAttention")
         dropout_p = self.attn_drop.p if self.attn_drop.training else 0.0
         # Exercise 1.6: project, split the heads, attend, join the heads, project (about 6 lines). `self._project`
-        # applies self.query, self.key and self.value; `_attend` calls your scaled_dot_product_attention and always
-        # returns the pair (mixed, weights). With a cache, pass keys and values of the heads through
+        # applies self.query, self.key and self.value; `_attend` calls your scaled_dot_product_attention and returns a
+        # pair: what was mixed, and the weights or None. With a cache, pass keys and values of the heads through
         # `extend_cache(cache, k, v)` and use what it returns.
         ### BEGIN SOLUTION 1.6
         q, k, v = (split_heads(x, self.n_head) for x in self._project(query, key, value))  # (N, H, T or S, K)
@@ -532,7 +532,8 @@ def _attend(
     if not need_weights:
         return _fused_attention(query, key, value, mask, dropout_p), None
     ### END REFERENCE ONLY
-    return scaled_dot_product_attention(query, key, value, mask, dropout_p, need_weights=True)
+    mixed, weights = scaled_dot_product_attention(query, key, value, mask, dropout_p, need_weights=True)
+    return mixed, weights if need_weights else None
 
 
 ### BEGIN REFERENCE ONLY

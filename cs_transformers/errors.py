@@ -190,4 +190,4 @@ def autocast_is_on(tensor: Tensor) -> bool:
         False
     """
     kind = tensor.device.type
-    return kind != "meta" and torch.is_autocast_enabled(kind)
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)

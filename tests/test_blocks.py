@@ -17,6 +17,7 @@ from cs_transformers.blocks import (
     TransformerEncoder,
     TransformerEncoderLayer,
     clone_layers,
+    init_weights,
     with_pos,
 )
 from cs_transformers.cache import DecoderCache, DecoderLayerCache
@@ -586,3 +587,21 @@ def test_a_refused_step_leaves_the_caches_as_they_were() -> None:
         with pytest.raises(ValueError, match="must be of shape"):
             stack(noise(N, 1, D), memory, **bad, cache=cache)
         assert {part.length for part in cache.layers} == {1}
+
+
+# ---------------------------------------------------------------- initial values
+
+
+def test_initial_values_are_small_normal_numbers_and_make_copied_layers_differ() -> None:
+    stack = TransformerEncoder(TransformerEncoderLayer(64, H, 256, norm_first=True), L).apply(init_weights)
+    words = nn.Embedding(500, 64, padding_idx=0).apply(init_weights)
+    first, second = stack.layers
+    assert not torch.equal(first.ffn.fc1.weight, second.ffn.fc1.weight)
+    for weight in (first.ffn.fc1.weight, second.self_attn.query.weight, words.weight):
+        assert weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert (first.ffn.fc1.bias == 0).all()
+    assert (words.weight[0] != 0).any()  # Stanford's sweep draws the padding row too
+    for norm in (stack.norm, first.norm_self):
+        assert (norm.weight == 1).all()
+        assert (norm.bias == 0).all()
+    nn.Linear(2, 3, bias=False).apply(init_weights)  # nothing to zero, nothing to fail on
