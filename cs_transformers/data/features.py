@@ -245,11 +245,8 @@ def write_features(
     _check_rows(folder, photos)
     ensure_folder(folder, who=who)
     targets = [folder / name for kind in dict.fromkeys(kinds) for name in _files(kind, photos)]
-    existing = [path.name for path in targets if path.exists()]
-    if existing and not overwrite:
-        raise FileExistsError(
-            f"{who}: {folder} has features already ({', '.join(existing)}). Pass overwrite=True to replace them."
-        )
+    if not overwrite:
+        _refuse_existing(targets)
     shards = _Shards(folder, backbone, photos, tuple(sorted(set(kinds))), dtype)
     shards.compute(backbone.to(device), {"batch_size": batch_size, "workers": workers, "device": device}, progress)
     notes = {"backbone": backbone.name, "image_size": backbone.image_size, "weights": weights_fingerprint(backbone)}
@@ -259,6 +256,15 @@ def write_features(
             _store(shards, kind, pca if kind == "global" else grid_pca, places, notes)
     shards.remove()
     return targets
+
+
+def _refuse_existing(targets: Iterable[Path]) -> None:
+    existing = [path for path in targets if path.exists()]
+    if existing:
+        names = ", ".join(path.name for path in existing)
+        raise FileExistsError(
+            f"write_features: {existing[0].parent} has features already ({names}). Pass overwrite=True to replace them."
+        )
 
 
 def _check_rows(folder: Path, photos: Mapping[str, Photos]) -> None:
