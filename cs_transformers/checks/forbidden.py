@@ -7,11 +7,11 @@ import textwrap
 
 
 def forbidden_use(body: str, forbidden: tuple[str, ...]) -> tuple[int, str] | None:
-    """The first use of a forbidden name in a body: (line of the body counted from 1, dotted name), or None.
+    """The first use of a forbidden name in a body: (line of the body counted from 1, name), or None.
 
-    A bare name is not a use where the course has a function of that name itself: calling the course's
-    ``scaled_dot_product_attention`` is what exercise 1.6 is about. Reaching for it through another object
-    (``F.scaled_dot_product_attention``) or importing it from torch is.
+    Of a dotted name only the use through torch counts: calling the course's own ``scaled_dot_product_attention`` is
+    what exercise 1.6 is about; ``F.scaled_dot_product_attention``, or importing it from torch, is forbidden. A name
+    without dots is one of the course's functions and forbidden as it stands.
 
     Args:
         body: Source of a region.
@@ -34,6 +34,8 @@ def forbidden_use(body: str, forbidden: tuple[str, ...]) -> tuple[int, str] | No
 def _named(node: ast.AST, names: dict[str, str]) -> str | None:
     if isinstance(node, ast.Attribute) and node.attr in names:
         return node.attr
+    if isinstance(node, ast.Name) and names.get(node.id) == node.id:
+        return node.id
     if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch":
         return next((alias.name for alias in node.names if alias.name in names), None)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "eval", "exec"):

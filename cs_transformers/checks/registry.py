@@ -65,7 +65,7 @@ class Exercise:
         minutes: Time a student needs, about.
         parts: Points by part of the check, in the order of the stages.
         needs: Exercises that must be passed before this one can run.
-        forbidden: Dotted names of torch that the answer may not call.
+        forbidden: Names that the answer may not call: dotted ones of torch, bare ones of the course.
         rubric: Points by question of its text, given by a person.
         seconds: Wall-clock limit of its check.
         scoring: Name of the function that scores trained weights, for the training exercises.
@@ -150,7 +150,53 @@ _BLOCKS = (
     Exercise("3.5", "clone_layers", "blocks.py", 2, 5, {"values": 1}),
 )  # fmt: skip
 
-EXERCISES = {exercise.id: exercise for exercise in (*_ATTENTION, *_POSITIONS, *_BLOCKS)}
+_CAPTIONS = (
+    Exercise("4.1", "CaptioningTransformer.forward", "captioning.py", 6, 40,
+             {"values": 2, "values: several features": 1, "gradients": 1, "dropout": 0,
+              "invariant: the future stays without effect": 1, "invariant: the image matters": 0},
+             needs=("1.4", "2.2", "3.3", "3.5")),
+    Exercise("4.2", "caption_loss", "captioning.py", 4, 20,
+             {"values": 1, "values: options": 1, "gradients": 1, "invariant: padding without effect": 0}),
+    Exercise("4.3", "extend_cache", "cache.py", 4, 20,
+             {"values": 1, "gradients": 0, "invariant: steps give what the whole gives": 1}, needs=("1.6",)),
+    Exercise("4.4", "greedy_decode", "decoding.py", 8, 40,
+             {"values": 2, "values: the end, then nothing": 1, "invariant: it stops when all have ended": 1}),
+    Exercise("4.5", "beam_step", "decoding.py", 5, 35,
+             {"values": 1, "values: finished and forbidden": 1, "invariant: whole searches": 1}),
+)  # fmt: skip
+
+_IMAGES = (
+    Exercise("5.1", "PatchEmbedding.forward", "vit.py", 3, 30,
+             {"values": 2, "values: rectangles": 1, "gradients": 1}),
+    Exercise("5.2", "VisionTransformer._pooled", "vit.py", 4, 15,
+             {"values": 2, "gradients": 1, "dropout": 0, "invariant: order of the patches": 1},
+             needs=("2.2", "3.2", "3.4", "3.5", "5.1")),
+    Exercise("5.3", "VisionTransformer._class_token", "vit.py", 4, 20,
+             {"values": 2, "gradients": 1, "dropout": 0, "invariant: order of the patches": 0},
+             needs=("2.2", "3.2", "3.4", "3.5", "5.1")),
+)  # fmt: skip
+
+_QUESTIONS = (
+    Exercise("6.1", "score_statistics and three reasons", "analysis.py", 4, 40, {"values": 2}, needs=("1.5",),
+             rubric={"several heads: what one softmax per query cannot do": 1,
+                     "the scale: variance of the scores, saturated softmax, vanishing gradients": 1,
+                     "the output projection: heads are mixed, and not only set side by side": 1}),
+    Exercise("6.2", "ViT against CNN on small data", "", 0, 30,
+             rubric={"causes: locality and translation are built into a CNN and must be learned by a ViT": 2,
+                     "techniques: two that add data or bias (augmentation, pretraining, distillation, ...)": 2}),
+    Exercise("6.3", "cost_ratios and a reason", "analysis.py", 4, 25,
+             {"values: width and depth": 1, "values: image and patch": 1},
+             forbidden=(*TORCH_ATTENTION, "attention_flops", "measured_cost_ratios"),
+             rubric={"why the side of the image enters with its fourth power and the width once": 1}),
+    Exercise("6.4", "predict_one_token", "analysis.py", 3, 20,
+             {"values: weights": 1, "values: gradients": 2}, forbidden=(*TORCH_ATTENTION, "measure_one_token")),
+    Exercise("6.5", "find_the_fault", "analysis.py", 8, 40,
+             {"score: a": 1, "score: b": 1, "score: c": 1, "score: d": 1}, needs=("1.3",), scoring="score 6.5"),
+)  # fmt: skip
+
+EXERCISES = {
+    exercise.id: exercise for exercise in (*_ATTENTION, *_POSITIONS, *_BLOCKS, *_CAPTIONS, *_IMAGES, *_QUESTIONS)
+}
 
 
 def exercise(id: str) -> Exercise:

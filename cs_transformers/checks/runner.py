@@ -16,6 +16,7 @@ from .registry import EXERCISES, Exercise, closure, definitions_of
 from .stages import ADVICE, Finding, Outcome, judge, points_of
 from .verdict import Verdict
 
+EMPTY_ANSWER = "*Your answer, in one to five sentences.*"
 STOPPED = {
     "timeout": "it did not end within {seconds:.0f} seconds; look for a loop that never ends",
     "crashed": "its process died ({detail})",
@@ -32,11 +33,14 @@ class Runner:
         package: Folder of the package whose answers are checked.
         worker: Where they run; default: the shared one of this process.
         sources: Pristine sources; default: those that belong to the package.
+        scoring: Answers whose tree judges trained weights and built inputs; default: the ones under test, which is all
+            that a student's copy has. Grading gives the solutions.
     """
 
     package: Path = tree.PACKAGE
     worker: Worker | None = None
     sources: dict[str, str] | None = None
+    scoring: tree.Answers | None = None
     _passed: dict[str, str] = field(default_factory=dict, init=False)
 
     def verdict(self, id: str) -> Verdict:
@@ -73,11 +77,26 @@ class Runner:
         broken = _helpers_at_fault(answer, answers)
         if broken:
             answer = self._job(exercise, answers, frozenset(broken), seed, **job)
+        if exercise.scoring and answer.state == "answered" and not answer.errors:
+            answer = self._scored(exercise, answers, frozenset(broken), seed, answer)
         return answer, broken
+
+    def _scored(
+        self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, answer: Answer
+    ) -> Answer:
+        """Judge what an answer made (weights, inputs) in a process in which that answer has not run."""
+        scoring = answers if self.scoring is None else self.scoring
+        job = {"check": exercise.scoring, "arrays": answer.arrays, "forbidden": ()}
+        return replace(self._job(exercise, scoring, without, seed, **job), output=answer.output)
 
     def _answers(self, ids: list[str]) -> tree.Answers:
         files = sorted({EXERCISES[id].file for id in ids if EXERCISES[id].file})
         return tree.read_answers(self.package, files)
+
+    def _has_text(self, id: str) -> bool:
+        """Whether an inline answer to a question was written (cells ``%%answer`` keep it in ``answers/``)."""
+        path = self.package.parent / "answers" / f"{id}.md"
+        return path.is_file() and path.read_text(encoding="utf-8", errors="replace").strip() not in ("", EMPTY_ANSWER)
 
     def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
         sources = tree.pristine_sources(self.package) if self.sources is None else self.sources
@@ -107,7 +126,7 @@ class Runner:
             review=sum(exercise.rubric.values()),
         )
         if not exercise.parts:
-            verdict.state = "awaiting review"
+            verdict.state = "awaiting review" if self._has_text(exercise.id) else "not attempted"
             return verdict
         if _refused(verdict, exercise, answers):
             return verdict

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from . import tree
 from .markers import HELPERS, find_regions, is_stub, lift, make_stubs, read_source, remove_reference_only
+from .runner import EMPTY_ANSWER
 
 FILES = ("README.md", "LICENSE", "pyproject.toml", "environment.yml", "datasets/README.md", "docs/student.md")
 NOTEBOOKS = "notebooks"
-EMPTY_ANSWER = "*Your answer, in one to five sentences.*"
 LEFT_OUT = ("checks/mistakes/", "checks/pristine.zip")
 TEXTS = (".py", ".md", ".ipynb", ".txt", ".json", ".toml", ".yml", ".cfg")
 LONG_LINE = 40
