@@ -1,0 +1,224 @@
+"""A ViT on CIFAR-10 in two epochs: the published sizes, and how far a recipe alone takes them.
+
+The model is that of the course's last exercise on images: patches of 4, width 128, 4 layers of 4 heads, feed-forward
+width 256; pre-norm, learned positions, the mean of the tokens, no dropout. What helps when every image is seen only
+twice: start values taken from the images (:mod:`cs_transformers.training.vit_init`), Muon, and small batches.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from cs_transformers.errors import explain
+from cs_transformers.training.batches import generator_for
+from cs_transformers.training.config import FitConfig
+from cs_transformers.training.evaluation import LossFunction
+from cs_transformers.training.history import History
+from cs_transformers.training.loop import evaluate_loss, fit
+from cs_transformers.training.muon import Muon
+from cs_transformers.training.optimizers import layer_matrices, parameter_groups
+from cs_transformers.training.run import Scheduled
+from cs_transformers.training.schedules import warmup_linear
+from cs_transformers.training.vit_init import start_from_images
+from cs_transformers.vit import VisionTransformer
+
+START, IMAGES_TO_START = 4, 5000  # random stream of the start values; images they are taken from
+WARMUP = 0.05  # share of the steps
+
+
+def cifar_config(**changes: Any) -> FitConfig:
+    """Settings of the recipe.
+
+    Args:
+        changes: Fields of :class:`FitConfig` that shall differ.
+
+    Returns:
+        The settings.
+
+    Example:
+        >>> cifar_config(seed=3).total_steps(examples=50_000)
+        3124
+    """
+    recipe = {
+        "epochs": 2,
+        "batch_size": 32,
+        "drop_last": True,
+        "optimizer": "muon",
+        "learning_rate": 2e-3,
+        "muon_rate": 5e-3,
+        "weight_decay": 0.01,
+        "betas": (0.9, 0.99),
+        "schedule": "linear",
+        "clip_norm": None,
+        "keep_best": False,  # the rate ends at zero: the last weights are the best, and no image is held back to choose
+    }
+    return FitConfig(**{**recipe, **changes})
+
+
+def cifar_vit(images: Tensor, *, seed: int = 231) -> VisionTransformer:
+    """Build the ViT of the recipe with its start values.
+
+    Args:
+        images: (M, 3, H, W) uint8 training images, the sides multiples of 4.
+        seed: Start of the random part of the start values.
+
+    Returns:
+        The model, which takes images as :func:`pixel_loss` makes them.
+
+    Raises:
+        ValueError: If ``images`` are not bytes of this shape.
+    """
+    _check_images("cifar_vit", images)
+    model = VisionTransformer(
+        images.shape[2:], 4, embed_dim=128, num_layers=4, num_heads=4, dropout=0.0, positions="learned", norm_first=True
+    )
+    generator = generator_for(seed, START)
+    with torch.no_grad():
+        nn.init.normal_(model.head.weight, std=0.02, generator=generator)
+    chosen = torch.randperm(len(images), generator=generator)[:IMAGES_TO_START]
+    start_from_images(model, _centred(images[chosen], *channel_scale(images)), generator=generator)
+    return model
+
+
+def cifar_optimizers(model: VisionTransformer, config: FitConfig, examples: int) -> list[Scheduled]:
+    """Give the layers' matrices to Muon and everything else to AdamW, both with a short rise and a fall to zero.
+
+    Args:
+        model: Model to train.
+        config: Rates, decay and length of the training.
+        examples: Number of training images.
+
+    Returns:
+        Pairs of optimizer and schedule, as :func:`fit` takes them.
+    """
+    total = config.total_steps(examples)
+    schedule = warmup_linear(total, warmup=max(1, round(WARMUP * total)), floor=1e-3)
+    matrices = layer_matrices(model)
+    taken = {id(parameter) for parameter in matrices}
+    rest = [
+        {**group, "params": [parameter for parameter in group["params"] if id(parameter) not in taken]}
+        for group in parameter_groups(model, config.weight_decay)
+    ]
+    muon = Muon(matrices, lr=config.muon_rate, weight_decay=config.weight_decay)
+    adam = torch.optim.AdamW(rest, lr=config.learning_rate, betas=config.betas)
+    return [(muon, schedule), (adam, schedule)]
+
+
+def train_cifar_vit(
+    images: Tensor,
+    labels: Tensor,
+    *,
+    validation: tuple[Tensor, Tensor] | None = None,
+    config: FitConfig | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+) -> tuple[VisionTransformer, History]:
+    """Train the ViT of the recipe on images, each seen once per epoch.
+
+    Args:
+        images: (M, 3, H, W) uint8 training images.
+        labels: (M,) their classes.
+        validation: Images and labels to watch the training with; it ends with the last weights all the same.
+        config: Settings, by default :func:`cifar_config`; the seed also decides the start values.
+        folder: Where checkpoints are kept, or None.
+        resume: Go on from the last checkpoint in ``folder``.
+
+    Returns:
+        The trained model and the history.
+
+    Raises:
+        ValueError: If ``images`` are not bytes of this shape.
+    """
+    config = config or cifar_config()
+    model = cifar_vit(images, seed=config.seed)
+    history = fit(
+        model,
+        TensorDataset(images, labels),
+        None if validation is None else TensorDataset(*validation),
+        loss=pixel_loss(images),
+        config=config,
+        optimizers=cifar_optimizers(model, config, len(images)),
+        folder=folder,
+        resume=resume,
+    )
+    return model, history
+
+
+def cifar_accuracy(model: VisionTransformer, images: Tensor, labels: Tensor, training_images: Tensor) -> float:
+    """Measure the share of images that are named rightly.
+
+    Args:
+        model: Trained model.
+        images: (M, 3, H, W) uint8 images it has not seen.
+        labels: (M,) their classes.
+        training_images: The images it was trained on, whose mean and spread it expects.
+
+    Returns:
+        Accuracy in [0, 1].
+    """
+    figures = evaluate_loss(model, TensorDataset(images, labels), loss=pixel_loss(training_images))
+    return figures["accuracy"]
+
+
+def pixel_loss(training_images: Tensor) -> LossFunction:
+    """Make the loss: bytes become numbers around zero, then cross entropy, with the accuracy beside it.
+
+    Args:
+        training_images: (M, C, H, W) uint8 images that give mean and spread of each channel.
+
+    Returns:
+        Function of a model and a batch (images (N, C, H, W) uint8, labels (N,)).
+    """
+    mean, std = channel_scale(training_images)
+
+    def loss(model: nn.Module, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        images, labels = batch
+        scores = model(_centred(images, mean.to(images.device), std.to(images.device)))  # (N, classes)
+        accuracy = (scores.detach().argmax(dim=-1) == labels).float().mean()
+        return F.cross_entropy(scores, labels), {"accuracy": accuracy}
+
+    return loss
+
+
+def channel_scale(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Measure mean and standard deviation of each channel.
+
+    Args:
+        images: (M, C, H, W) uint8.
+
+    Returns:
+        Two tensors (C, 1, 1), in grey levels.
+
+    Raises:
+        ValueError: If ``images`` are not bytes of this shape.
+
+    Example:
+        >>> mean, std = channel_scale(torch.tensor([0, 200], dtype=torch.uint8).expand(5, 1, 3, 2))
+        >>> mean.item(), std.item()
+        (100.0, 100.0)
+    """
+    _check_images("channel_scale", images)
+    values = torch.arange(256, dtype=torch.float64)
+    # Counting grey levels is exact and needs no copy of the images in floating point.
+    counts = torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)])
+    shares = counts.double() / counts.sum(dim=1, keepdim=True)  # (C, 256)
+    mean = shares @ values
+    std = (shares @ values**2 - mean**2).clamp(min=0).sqrt()
+    return mean.float()[:, None, None], std.float().clamp(min=1e-3)[:, None, None]
+
+
+def _centred(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    return (images.float() - mean) / std
+
+
+def _check_images(who: str, images: Tensor) -> None:
+    if images.dtype != torch.uint8 or images.dim() != 4 or not len(images):
+        got = f"{images.dtype} of shape {tuple(images.shape)}"
+        fix = "pass the stored bytes, they are scaled here"
+        raise ValueError(explain(who, "images", "uint8 of shape (M, C, H, W)", got, fix))
