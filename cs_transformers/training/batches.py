@@ -65,7 +65,8 @@ def read_batches(
     """Read the batches of a list of indices, in its order.
 
     Args:
-        data: Map-style data set; a TensorDataset is read a batch at a time, everything else by a DataLoader.
+        data: Map-style data set. A TensorDataset, or one with a method ``batch(indices)``, is read a batch at a time;
+            everything else goes through a DataLoader.
         order: One tensor of indices per batch.
         collate: How a list of examples becomes a batch, or None for torch's own way.
         num_workers: Processes that read examples.
@@ -74,9 +75,9 @@ def read_batches(
     Yields:
         One batch per tensor of indices.
     """
-    if isinstance(data, TensorDataset) and collate is None and num_workers == 0:
-        for indices in order:
-            yield data[indices]
+    whole = data.__getitem__ if isinstance(data, TensorDataset) else getattr(data, "batch", None)
+    if whole is not None and collate is None and num_workers == 0:
+        yield from map(whole, order)
         return
     yield from DataLoader(
         data,

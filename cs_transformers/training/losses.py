@@ -7,6 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cs_transformers.captioning import caption_loss
 from cs_transformers.errors import explain
 from cs_transformers.training.evaluation import LossFunction
 
@@ -59,19 +60,11 @@ def captioning_loss(null: int, label_smoothing: float = 0.0) -> LossFunction:
 
     def loss(model: nn.Module, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
         features, captions = batch
-        targets = captions[:, 1:].long()  # (N, T): the word after each one read
         scores = model(features, captions[:, :-1])  # (N, T, V)
-        total = F.cross_entropy(
-            scores.flatten(0, 1),
-            targets.flatten(),
-            ignore_index=null,
-            reduction="sum",
-            label_smoothing=label_smoothing,
-        )
+        targets = captions[:, 1:]  # (N, T): the word after each one read
         real = targets != null
-        words = real.sum().clamp(min=1)
-        right = ((scores.detach().argmax(dim=-1) == targets) & real).sum()
-        return total / words, {"token_accuracy": right / words}
+        right = ((scores.detach().argmax(dim=-1) == targets) & real).sum() / real.sum().clamp(min=1)
+        return caption_loss(scores, captions, null=null, label_smoothing=label_smoothing), {"token_accuracy": right}
 
     return loss
 
