@@ -116,7 +116,7 @@ def score_sweep(
     return rows
 
 
-def compare_heads(num_heads: Sequence[int] = (1, 2, 4), *, steps: int = 300, seed: int = 0) -> dict[int, float]:
+def compare_heads(num_heads: Sequence[int] = (1, 2, 4), *, steps: int = 150, seed: int = 0) -> dict[int, float]:
     """Train one attention layer to tell each token both its neighbours, with one head and with several.
 
     One head mixes the two neighbours into one vector and cannot tell them apart: of the mean square of the target, 1,
@@ -388,15 +388,15 @@ def cost_ratios(width: int, image_side: int, patch_size: int, depth: int) -> dic
     Source:
         Vaswani et al. 2017, table 1, arXiv:1706.03762.
     """
-    _check_sizes("cost_ratios", width, image_side, 2 * patch_size, depth)
+    _check_sizes("cost_ratios", width, image_side, patch_size, depth, doubled=True)
     sizes = {"width": width, "image_side": image_side, "patch_size": patch_size, "depth": depth}
 
     # Exercise 6.3: write the cost as a formula of the four sizes; evaluate it with one of `sizes` doubled, and divide
     # by its value without (about 5 lines). Look at attention_flops for what counts, but do not call it.
     ### BEGIN SOLUTION 6.3
     def cost(width: int, image_side: int, patch_size: int, depth: int) -> int:
-        tokens = (image_side // patch_size) ** 2
-        return depth * 2 * (2 * tokens * tokens * width)  # two products of 2 * T * S * D operations each
+        side = image_side // patch_size
+        return depth * 2 * (2 * side**4 * width)  # two products of 2 * T * S * D operations each
 
     return {name: cost(**{**sizes, name: 2 * size}) / cost(**sizes) for name, size in sizes.items()}
     ### END SOLUTION 6.3
@@ -422,18 +422,19 @@ def measured_cost_ratios(width: int, image_side: int, patch_size: int, depth: in
         >>> measured_cost_ratios(width=128, image_side=32, patch_size=4, depth=6)["depth"]
         2.0
     """
-    _check_sizes("measured_cost_ratios", width, image_side, 2 * patch_size, depth)
+    _check_sizes("measured_cost_ratios", width, image_side, patch_size, depth, doubled=True)
     sizes = {"width": width, "image_side": image_side, "patch_size": patch_size, "depth": depth}
     base = attention_flops(**sizes)
     return {name: attention_flops(**{**sizes, name: 2 * size}) / base for name, size in sizes.items()}
 
 
-def _check_sizes(who: str, width: int, image_side: int, patch_size: int, depth: int) -> None:
+def _check_sizes(who: str, width: int, image_side: int, patch_size: int, depth: int, *, doubled: bool = False) -> None:
     names = ("width", "image_side", "patch_size", "depth")
     for name, size in zip(names, (width, image_side, patch_size, depth), strict=True):
         check_count(who, name, size)
-    if image_side % patch_size:
-        expected = f"a multiple of {patch_size} pixels, a whole number of patches"
+    largest = 2 * patch_size if doubled else patch_size
+    if image_side % largest:
+        expected = f"a multiple of {largest} pixels, a whole number of patches"
         raise ValueError(explain(who, "image_side", expected, image_side, "choose another side or patch"))
 
 
@@ -628,7 +629,7 @@ def find_the_fault() -> dict[str, dict[str, Any]]:
     # Exercise 6.5: read the four functions, find the fault of each, and build a small input that shows it (about 8
     # lines). All four agree with right attention on many inputs: `fault_margin` says how far they are apart on yours.
     ### BEGIN SOLUTION 6.5
-    query = torch.tensor([[[[4.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]]])  # (1, 1, 2, 4), a keen and an idle query
+    query = torch.tensor([[[[2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]]])  # (1, 1, 2, 4), a keen and an idle query
     inputs = {"query": query, "key": query, "value": torch.eye(2, 4)[None, None]}
     return {
         "a": inputs,  # no division by sqrt(K): shows where K > 1 and a query's scores differ
