@@ -24,7 +24,7 @@ from cs_transformers.data.paths import atomic_path, ensure_folder
 from cs_transformers.data.photos import PhotoFolder, StoredImages
 from cs_transformers.errors import check_choice, check_count, explain
 
-SHARD = 1024  # photos between two points from which an interrupted run goes on
+SHARD = 256  # photos between two points from which an interrupted run goes on
 Photos = Dataset[Tensor] | Tensor
 
 
@@ -132,11 +132,15 @@ def _names(folder: Path, split: str, *, prefer_names: bool) -> list[str]:
     kinds = ("images", "urls") if prefer_names else ("urls", "images")
     for path in (folder / f"{split}2014_{kind}.txt" for kind in kinds):
         if path.is_file():
-            return path.read_text(encoding="utf-8").splitlines()
+            return _lines(path)
     raise FileNotFoundError(
         f"caption_photos: {folder} has no list of the pictures of {split} ({split}2014_urls.txt). Check the path; "
         "write_caption_files makes such a folder from a json of captions, `cst data make scenes` from scenes."
     )
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # splitlines would cut at rarer signs too
 
 
 def _locate(top: Path, split: str, name: str) -> str:
@@ -208,7 +212,7 @@ def write_features(
     Global vectors go to ``{split}2014_vgg16_fc7.h5`` whole and to ``..._pca.h5`` reduced, grids to
     ``{split}2014_grid.h5``: the names that ``load_coco_data`` reads, whatever the network; the attribute ``backbone``
     says which it was. PCAs are fitted on the training split. Files appear together and only when all are whole; an
-    interrupted run goes on from its last 1,024 pictures.
+    interrupted run goes on where it was, give or take 256 pictures.
 
     Args:
         folder: The folder of the data set.
@@ -275,7 +279,7 @@ def _check_rows(folder: Path, photos: Mapping[str, Photos]) -> None:
         if not len(images):
             raise ValueError(explain("write_features", "photos", f"at least one of {split}", 0, "leave the split out"))
         listed = folder / f"{split}2014_urls.txt"
-        rows = len(listed.read_text(encoding="utf-8").splitlines()) if listed.is_file() else len(images)
+        rows = len(_lines(listed)) if listed.is_file() else len(images)
         if rows != len(images):
             expected = f"{rows} pictures of {split}, one for each line of {listed.name}"
             fix = "pass the pictures in the order of the lines"

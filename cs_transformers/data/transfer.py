@@ -97,7 +97,7 @@ def fetch(
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[IO[bytes]]:
-    """Open a file for this process alone; where the platform has no such lock, it goes without.
+    """Open a file for this process alone; where there is no such lock, it goes without.
 
     Args:
         path: The file to open; it is created where it is missing.
@@ -114,12 +114,12 @@ def locked(path: Path, what: str) -> Iterator[IO[bytes]]:
             import fcntl
 
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            pass
-        except OSError as error:
+        except BlockingIOError as error:
             raise DownloadError(
                 f"fetch: another process is downloading {what}. Wait for it, then run the command again."
             ) from error
+        except (ImportError, OSError):
+            pass  # Windows, and mounted drives such as Colab's, have no such lock
         yield handle
 
 

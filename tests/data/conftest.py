@@ -18,6 +18,8 @@ class Shelf:
         self.requests: list[tuple[str, str | None, str | None]] = []
         self.answers: list[int] = []  # status codes to give before behaving
         self.cut_after: list[int] = []  # bytes after which the line breaks, one request each
+        self.stalls_after: int | None = None  # bytes after which the server sends no more, but keeps the line
+        self.released = threading.Event()
         self.ranges = True
         self.lengths = True
         self.url = ""
@@ -54,6 +56,11 @@ class Handler(BaseHTTPRequestHandler):
         if etag:
             self.send_header("ETag", etag)
         self.end_headers()
+        if shelf.stalls_after is not None:
+            self.wfile.write(body[start : shelf.stalls_after])
+            self.wfile.flush()
+            shelf.released.wait(timeout=60)
+            return
         end = start + shelf.cut_after.pop(0) if shelf.cut_after else len(body)
         self.wfile.write(body[start:end])
 
@@ -71,5 +78,6 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
         thread.start()
         shelf.url = f"http://127.0.0.1:{server.server_port}"
         yield shelf
+        shelf.released.set()
         server.shutdown()
         thread.join()

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import errno
 import hashlib
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +73,35 @@ def test_a_later_call_goes_on_from_the_part_of_an_earlier_one(shelf: Shelf, tmp_
     fetch(f"{shelf.url}/a.bin", tmp_path / "a.bin", tries=1, **QUICK)
     assert (tmp_path / "a.bin").read_bytes() == BODY
     assert shelf.requests[-1][1] == "bytes=120000-"
+
+
+def test_the_bytes_of_a_killed_process_are_used(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.etags["/a.bin"], shelf.stalls_after = '"v1"', 130_000
+    target = tmp_path / "a.bin"
+    code = f"from cs_transformers.data.transfer import fetch; fetch({shelf.url + '/a.bin'!r}, {str(target)!r})"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    part = tmp_path / "a.bin.part"
+    deadline = time.monotonic() + 120
+    while not (part.exists() and part.stat().st_size == 130_000) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert names(tmp_path) == {"a.bin.part", "a.bin.part.json"}
+    shelf.stalls_after = None
+    assert fetch(f"{shelf.url}/a.bin", target, **QUICK).read_bytes() == BODY
+    assert shelf.requests[-1][1] == "bytes=130000-"
+
+
+def test_a_drive_without_locks_is_written_without(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    assert fetch(f"{shelf.url}/a.bin", tmp_path / "a.bin", **QUICK).read_bytes() == BODY
 
 
 def test_a_part_is_not_glued_to_a_newer_file(shelf: Shelf, tmp_path: Path) -> None:
