@@ -173,8 +173,9 @@ def test_a_mask_of_any_dtype_means_the_same(dtype: torch.dtype) -> None:
 
 
 def test_dropout_acts_on_the_weights_and_the_returned_weights_do_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    query, key, _ = heads()
-    value = torch.eye(S, dtype=torch.float64).expand(N, H, S, S)  # the output is the weights that were used
+    query, key, value = heads(
+        value_width=S
+    )  # as wide as there are keys, so that a factor fits before and after the mix
     seen: list[float] = []
     factor = noise(N, H, T, S, seed=5)
 
@@ -186,7 +187,7 @@ def test_dropout_acts_on_the_weights_and_the_returned_weights_do_not_show_it(mon
     out, weights = scaled_dot_product_attention(query, key, value, None, 0.3, need_weights=True)
     monkeypatch.undo()
     torch.testing.assert_close(weights, attention_weights(attention_scores(query, key)), **EXACT)
-    torch.testing.assert_close(out, weights * factor, **EXACT)
+    torch.testing.assert_close(out, (weights * factor) @ value, **EXACT)
     assert seen == [0.3]
 
 
@@ -426,6 +427,19 @@ def test_the_fused_kernel_runs_just_when_nobody_asks_for_weights(
     assert [call["dropout_p"] for call in calls] == ([] if need_weights else [0.5])
 
 
+def test_no_kernel_is_given_a_row_that_may_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of other devices make NaN or a mean of such a row."""
+    given, kernel = [], F.scaled_dot_product_attention
+
+    def watched(*args: Tensor, attn_mask: Tensor, **kwargs: object) -> Tensor:
+        given.append(attn_mask)
+        return kernel(*args, attn_mask=attn_mask, **kwargs)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    module()(noise(N, T, D), noise(N, S, D), noise(N, S, D), dead_row_mask())
+    assert [mask.any(-1).all().item() for mask in given] == [True]
+
+
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_a_fully_masked_row_gives_the_output_bias_and_finite_gradients(need_weights: bool) -> None:
     attend, x = module(), noise(N, T, D).requires_grad_()
@@ -506,16 +520,20 @@ def test_the_parameters_are_four_linear_layers_in_the_published_order() -> None:
 
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_dropout_sets_weights_to_zero_and_scales_the_others(need_weights: bool) -> None:
-    attend = MultiHeadAttention(S, 1, dropout=0.5).double().train()
-    for layer in (attend.value, attend.proj):  # with identities around it, the output is the weights in use
-        layer.weight.data, layer.bias.data = torch.eye(S, dtype=torch.float64), torch.zeros(S, dtype=torch.float64)
-    query, key = noise(N, T, S), noise(N, S, S, seed=1)
-    value = torch.eye(S, dtype=torch.float64).expand(N, S, S)
+    width = 2 * S
+    attend = MultiHeadAttention(width, 1, dropout=0.5).double().train()
+    eye = torch.eye(width, dtype=torch.float64)
+    for layer in (attend.value, attend.proj):  # with identities around it, the output shows the weights in use, twice
+        layer.weight.data, layer.bias.data = eye, torch.zeros(width, dtype=torch.float64)
+    query, key = noise(N, T, width), noise(N, S, width, seed=1)
+    value = torch.cat((eye[:S, :S], eye[:S, :S]), -1).expand(N, S, width)
     torch.manual_seed(0)
     answer = attend(query, key, value, need_weights=need_weights)
     used = answer[0] if need_weights else answer
     _, weights = attend.eval()(query, key, value, need_weights=True)
     weights = weights[:, 0]
+    assert torch.equal(used[..., :S], used[..., S:])  # weights were dropped, not outputs
+    used = used[..., :S]
     kept = used != 0
     assert kept.any()
     assert not kept.all()
