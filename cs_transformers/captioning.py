@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class CaptioningState:
     """What a captioner remembers between two words.
 
-    Attributes:
+    Args:
         memory: (N, S, D) image tokens.
         memory_mask: (N, S) bool, True where an image token is real, or None.
         cache: Keys and values of the words read so far and of the image tokens.

@@ -205,7 +205,7 @@ def beam_search(
     finished = scores.isinf()
     words = torch.full_like(finished, start, dtype=torch.int64)  # (N, B)
     tokens = torch.full((batch_size, beam_size, max_length), null, device=device)  # (N, B, T)
-    best, answer = scores[:, 0] + float("-inf"), tokens[:, 0]  # (N,) and (N, T)
+    best, answer = torch.full_like(scores[:, 0], float("-inf")), tokens[:, 0]  # (N,) and (N, T)
     for position in range(max_length):
         logits, state = _advance(step, words.reshape(-1, 1), state, (start, end, null))  # (N * B, V)
         logits = logits.unflatten(0, (batch_size, beam_size)).to(scores.dtype)  # (N, B, V)
@@ -213,17 +213,23 @@ def beam_search(
         tokens = tokens.gather(1, parents[:, :, None].expand_as(tokens))
         tokens[:, :, position] = words
         ended = (words == end) | (position + 1 == max_length)
-        ended_scores = (scores / (position + 1) ** alpha).masked_fill(~ended, float("-inf"))
-        challenger, beam = ended_scores.max(dim=1)  # (N,)
-        answer = torch.where((challenger > best)[:, None], tokens[rows, beam], answer)
-        best = torch.maximum(best, challenger)
-        # The log-probability of a living hypothesis can only fall, so this is the most it may still become.
-        hope = (scores / max_length**alpha).masked_fill(ended, float("-inf"))
-        finished = ended | scores.isinf() | (hope.amax(dim=1) <= best)[:, None]
+        normalised = (scores / (position + 1) ** alpha).masked_fill(~ended, float("-inf"))  # (N, B)
+        best, answer = _keep_better(best, answer, normalised, tokens)
+        # The log-probability of a living hypothesis can only fall, so this is the most the row may still become.
+        hope = scores.masked_fill(ended, float("-inf")).amax(dim=1) / max_length**alpha  # (N,)
+        finished = ended | scores.isinf() | (hope <= best)[:, None]
         if finished.all():
             break
         state = _reorder(state, (parents + rows[:, None] * beam_size).flatten())
     return answer, best
+
+
+def _keep_better(best: Tensor, answer: Tensor, scores: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Let the best sentence that has just ended replace the best so far, where it is better."""
+    challenger, beam = scores.max(dim=1)  # (N,)
+    sentence = tokens.gather(1, beam[:, None, None].expand(-1, 1, tokens.shape[2])).squeeze(1)  # (N, T)
+    answer = torch.where((challenger > best)[:, None], sentence, answer)
+    return torch.maximum(best, challenger), answer
 
 
 def _advance(step: Step, tokens: Tensor, state: Any, special: tuple[int, int, int]) -> tuple[Tensor, Any]:

@@ -145,9 +145,8 @@ def attention_layer() -> MultiHeadAttention:
 
 
 def head_outputs(attention: MultiHeadAttention, tokens: Tensor) -> Tensor:
-    q, k, v = (
-        layer(tokens).view(N, T, 3, 4).transpose(1, 2) for layer in (attention.query, attention.key, attention.value)
-    )
+    layers = (attention.query, attention.key, attention.value)
+    q, k, v = (layer(tokens).view(N, T, 3, 4).transpose(1, 2) for layer in layers)
     return F.scaled_dot_product_attention(q, k, v)  # (N, 3, T, 4)
 
 
@@ -275,7 +274,7 @@ def test_the_predicted_ratios_are_measured_and_known(sizes: tuple[int, ...]) -> 
         ({"width": 0}, ValueError, "width must be a positive whole number, got 0"),
         ({"depth": 1.5}, TypeError, "depth must be a positive whole number, got 1.5"),
         ({"image_side": 33}, ValueError, "image_side must be a multiple of"),
-        ({"patch_size": -4}, ValueError, "patch_size must be a positive whole number, got -"),
+        ({"patch_size": -4}, ValueError, "patch_size must be a positive whole number, got -4"),
     ],
 )
 def test_sizes_that_do_not_fit_have_no_cost(count: object, change: dict, error: type, message: str) -> None:
@@ -298,9 +297,8 @@ def test_the_cost_refuses_heads_that_do_not_divide_the_width() -> None:
 def test_the_prediction_for_one_token_is_measured_exactly() -> None:
     predicted = predict_one_token(num_queries=T, head_dim=6)
     for seed in range(5):
-        measured = measure_one_token(
-            9 * normal(T, 6, seed=seed), normal(1, 6, seed=50 + seed), normal(1, 6, seed=90 + seed)
-        )
+        query, key, value = 9 * normal(T, 6, seed=seed), normal(1, 6, seed=50 + seed), normal(1, 6, seed=90 + seed)
+        measured = measure_one_token(query, key, value)
         assert measured.keys() == predicted.keys()
         for name, tensor in measured.items():
             assert torch.equal(tensor, predicted[name].double()), name
@@ -333,7 +331,7 @@ def test_a_measurement_works_without_gradients_switched_on_and_keeps_its_argumen
     with torch.no_grad():
         measure_one_token(query, normal(1, 6), normal(1, 6))
     assert not query.requires_grad
-    with pytest.raises(TypeError, match="key must be a torch.Tensor, got list"):
+    with pytest.raises(TypeError, match=r"key must be a torch\.Tensor, got list"):
         measure_one_token(query, [[0.0]], query)
     with pytest.raises(ValueError, match="key"):
         measure_one_token(query, normal(1, 5), normal(1, 6))
