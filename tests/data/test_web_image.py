@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def slow_server() -> Iterator[tuple[str, threading.Event]]:
             with line:
                 try:
                     line.recv(4096)
-                    line.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                    line.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 250\r\n\r\n")
                     while not stop.wait(0.02):
                         if not silent.is_set():
                             line.sendall(b"x")
@@ -105,10 +104,8 @@ def test_a_server_that_hangs_or_drips_is_given_up(
     url, silent = slow_server
     if says_nothing:
         silent.set()
-    started = time.monotonic()
     assert is_placeholder(image_from_url(url, timeout=0.3))
-    assert time.monotonic() - started < 30, "one byte every 20 ms would take half an hour"
-    one_line(capsys)
+    assert ("timed out" if says_nothing else "gave up after") in one_line(capsys)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>not here</html>", picture("JPEG")[0][:300], picture()[0][:100]])
