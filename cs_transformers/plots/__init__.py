@@ -19,6 +19,7 @@ from cs_transformers.plots.positions import (
     score_grids,
     sinusoid_columns,
 )
+from cs_transformers.plots.questions import grouped_bars, learning_by_images, score_spread
 from cs_transformers.plots.style import use_style
 
 __all__ = [
@@ -29,13 +30,16 @@ __all__ = [
     "depth_curves",
     "distance_curves",
     "grid_positions",
+    "grouped_bars",
     "influence_maps",
+    "learning_by_images",
     "mask_conventions",
     "mask_pictures",
     "numbered_grids",
     "position_table",
     "rotated_pairs",
     "score_grids",
+    "score_spread",
     "sinusoid_columns",
     "stacked_weights",
     "step_size_errors",

@@ -151,14 +151,16 @@ def depth_curves(curves: Mapping[str, Any], *, ylabel: str, title: str, first: i
         if log and not (values > 0).all():
             got, fix = f"{values.min():.3g}", "pass log=False"
             raise ValueError(explain("depth_curves", repr(name), "positive everywhere", got, fix))
-    figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 3.4), layout="constrained")
     for style, (name, values) in zip("osD^v*", arrays.items(), strict=False):
         axes.plot(range(first, first + len(values)), values, marker=style, markersize=4, label=name)
     if log:
         axes.set_yscale("log")
+    elif min(values.min() for values in arrays.values()) >= 0:
+        axes.set_ylim(bottom=0)
     axes.set(title=title, xlabel="layer (the last is nearest to the loss)", ylabel=ylabel)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False)
+    figure.legend(loc="outside right center", frameon=False)  # curves may run anywhere
     return figure
 
 
