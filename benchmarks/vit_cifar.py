@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks.records import Record, Workshop, real_data, record
 from cs_transformers.data.images import load_cifar10
 from cs_transformers.training.vit_cifar import cifar_accuracy, cifar_config, train_cifar_vit
@@ -28,7 +26,6 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
         The accuracies.
     """
     real_data("cifar10", "cifar10_jpeg.h5")
-    torch.set_num_threads(min(2, torch.get_num_threads()))
     workshop = Workshop("vit_cifar", quick)
     found = [workshop.once(f"seed-{seed}", lambda folder, seed=seed: _measure(folder, seed, quick)) for seed in seeds]
     area, name = "vision transformer", "vit_cifar"
@@ -42,7 +39,7 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
 
 
 def _measure(folder: Path, seed: int, quick: bool) -> dict[str, Any]:
-    images, labels, _ = load_cifar10("jpeg", "train", count=640 if quick else None)
+    images, labels, _ = load_cifar10("jpeg", "train", count=320 if quick else None)
     test_images, test_labels, _ = load_cifar10("jpeg", "test", count=100 if quick else None)
     config = cifar_config(seed=seed, checkpoint_every=CHECKPOINT_EVERY)
     model, history = train_cifar_vit(images, labels, config=config, folder=folder, resume=True)

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from cs_transformers.errors import explain
+from cs_transformers.data.images import channel_statistics, normalise
 from cs_transformers.training.batches import generator_for
 from cs_transformers.training.config import FitConfig
 from cs_transformers.training.evaluation import LossFunction
 from cs_transformers.training.history import History
 from cs_transformers.training.loop import evaluate_loss, fit
+from cs_transformers.training.losses import classification_loss
 from cs_transformers.training.muon import Muon
 from cs_transformers.training.optimizers import layer_matrices, parameter_groups
 from cs_transformers.training.run import Scheduled
@@ -51,7 +51,7 @@ def cifar_config(**changes: Any) -> FitConfig:
         "drop_last": True,
         "optimizer": "muon",
         "learning_rate": 2e-3,
-        "muon_rate": 5e-3,
+        "muon_rate": 7e-3,
         "weight_decay": 0.01,
         "betas": (0.9, 0.99),
         "schedule": "linear",
@@ -72,9 +72,9 @@ def cifar_vit(images: Tensor, *, seed: int = 231) -> VisionTransformer:
         The model, which takes images as :func:`pixel_loss` makes them.
 
     Raises:
-        ValueError: If ``images`` are not bytes of this shape.
+        TypeError: If ``images`` are not uint8.
     """
-    _check_images("cifar_vit", images)
+    mean, std = channel_statistics(images)
     model = VisionTransformer(
         images.shape[2:], 4, embed_dim=128, num_layers=4, num_heads=4, dropout=0.0, positions="learned", norm_first=True
     )
@@ -82,7 +82,7 @@ def cifar_vit(images: Tensor, *, seed: int = 231) -> VisionTransformer:
     with torch.no_grad():
         nn.init.normal_(model.head.weight, std=0.02, generator=generator)
     chosen = torch.randperm(len(images), generator=generator)[:IMAGES_TO_START]
-    start_from_images(model, _centred(images[chosen], *channel_scale(images)), generator=generator)
+    start_from_images(model, normalise(images[chosen], mean, std), generator=generator)
     return model
 
 
@@ -133,7 +133,7 @@ def train_cifar_vit(
         The trained model and the history.
 
     Raises:
-        ValueError: If ``images`` are not bytes of this shape.
+        TypeError: If ``images`` are not uint8.
     """
     config = config or cifar_config()
     model = cifar_vit(images, seed=config.seed)
@@ -143,6 +143,7 @@ def train_cifar_vit(
         None if validation is None else TensorDataset(*validation),
         loss=pixel_loss(images),
         config=config,
+        transform=mirror_half,
         optimizers=cifar_optimizers(model, config, len(images)),
         folder=folder,
         resume=resume,
@@ -175,50 +176,26 @@ def pixel_loss(training_images: Tensor) -> LossFunction:
     Returns:
         Function of a model and a batch (images (N, C, H, W) uint8, labels (N,)).
     """
-    mean, std = channel_scale(training_images)
-
-    def loss(model: nn.Module, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        images, labels = batch
-        scores = model(_centred(images, mean.to(images.device), std.to(images.device)))  # (N, classes)
-        accuracy = (scores.detach().argmax(dim=-1) == labels).float().mean()
-        return F.cross_entropy(scores, labels), {"accuracy": accuracy}
-
-    return loss
+    statistics, plain = channel_statistics(training_images), classification_loss()
+    return lambda model, batch: plain(model, (normalise(batch[0], *statistics), batch[1]))
 
 
-def channel_scale(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Measure mean and standard deviation of each channel.
+def mirror_half(batch: tuple[Tensor, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Mirror every second image, left to right, by chance: what a photo shows does not depend on it.
 
     Args:
-        images: (M, C, H, W) uint8.
+        batch: Images (N, C, H, W) and labels (N,).
+        generator: Random stream on the CPU.
 
     Returns:
-        Two tensors (C, 1, 1), in grey levels.
-
-    Raises:
-        ValueError: If ``images`` are not bytes of this shape.
+        The batch, some images mirrored.
 
     Example:
-        >>> mean, std = channel_scale(torch.tensor([0, 200], dtype=torch.uint8).expand(5, 1, 3, 2))
-        >>> mean.item(), std.item()
-        (100.0, 100.0)
+        >>> images, labels = torch.arange(12).reshape(6, 1, 1, 2), torch.zeros(6)
+        >>> mirrored, _ = mirror_half((images, labels), torch.Generator().manual_seed(0))
+        >>> 0 < (mirrored != images).any(dim=-1).sum().item() < 6
+        True
     """
-    _check_images("channel_scale", images)
-    values = torch.arange(256, dtype=torch.float64)
-    # Counting grey levels is exact and needs no copy of the images in floating point.
-    counts = torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)])
-    shares = counts.double() / counts.sum(dim=1, keepdim=True)  # (C, 256)
-    mean = shares @ values
-    std = (shares @ values**2 - mean**2).clamp(min=0).sqrt()
-    return mean.float()[:, None, None], std.float().clamp(min=1e-3)[:, None, None]
-
-
-def _centred(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    return (images.float() - mean) / std
-
-
-def _check_images(who: str, images: Tensor) -> None:
-    if images.dtype != torch.uint8 or images.dim() != 4 or not len(images):
-        got = f"{images.dtype} of shape {tuple(images.shape)}"
-        fix = "pass the stored bytes, they are scaled here"
-        raise ValueError(explain(who, "images", "uint8 of shape (M, C, H, W)", got, fix))
+    images, labels = batch
+    chosen = torch.rand(len(images), generator=generator).to(images.device) < 0.5
+    return torch.where(chosen[:, None, None, None], images.flip(3), images), labels
