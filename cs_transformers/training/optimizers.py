@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch import nn
+
+from cs_transformers.training.muon import Muon
 
 OPTIMIZERS = ("adamw", "adam", "muon")
 
@@ -83,8 +83,7 @@ def make_optimizers(
         muon_rate: Peak rate of Muon.
 
     Returns:
-        One or two optimizers that share out the trainable parameters. Where this torch has no Muon (before 2.9), AdamW
-        takes all and a warning says so.
+        One or two optimizers that share out the trainable parameters.
 
     Raises:
         ValueError: If the name is unknown or the model has nothing to train.
@@ -108,20 +107,12 @@ def make_optimizers(
         return [torch.optim.Adam(trainable, lr=learning_rate, weight_decay=weight_decay, betas=betas)]
     groups = parameter_groups(model, weight_decay)
     matrices = layer_matrices(model) if name == "muon" else []
-    if matrices and not hasattr(torch.optim, "Muon"):
-        warnings.warn(
-            f"torch {torch.__version__} has no Muon (it came with 2.9): AdamW trains all parameters instead, "
-            "and what a recipe says about its accuracy does not hold.",
-            stacklevel=2,
-        )
-        matrices = []
     taken = {id(parameter) for parameter in matrices}
     rest = [{**group, "params": [p for p in group["params"] if id(p) not in taken]} for group in groups]
     rest = [group for group in rest if group["params"]]
     optimizers = [torch.optim.AdamW(rest, lr=learning_rate, betas=betas)] if rest else []
     if matrices:
-        muon = torch.optim.Muon(matrices, lr=muon_rate, weight_decay=weight_decay, momentum=0.95, nesterov=True)
-        optimizers.append(muon)
+        optimizers.append(Muon(matrices, lr=muon_rate, weight_decay=weight_decay))
     return optimizers
 
 

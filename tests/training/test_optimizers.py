@@ -57,7 +57,6 @@ def test_a_step_without_gradient_shrinks_matrices_alone() -> None:
         torch.testing.assert_close(parameter, before[name] * (0.95 if name in decayed else 1.0))
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon came with torch 2.9")
 def test_muon_takes_the_matrices_of_the_layers() -> None:
     model = small_vit()
     adam, muon = make_optimizers(model, "muon", learning_rate=0.2, muon_rate=0.3)
@@ -65,15 +64,6 @@ def test_muon_takes_the_matrices_of_the_layers() -> None:
     taken = names_of(model, [parameter for group in muon.param_groups for parameter in group["params"]])
     assert taken == {name for name, p in model.named_parameters() if "layers" in name and p.dim() == 2}
     assert (adam.param_groups[0]["lr"], muon.param_groups[0]["lr"]) == (0.2, 0.3)
-
-
-def test_without_muon_adamw_takes_all_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.optim, "Muon", raising=False)
-    model = small_vit()
-    with pytest.warns(UserWarning, match="has no Muon .* AdamW trains all parameters instead"):
-        (optimizer,) = make_optimizers(model, "muon")
-    assert type(optimizer).__name__ == "AdamW"
-    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
 
 
 def test_frozen_parameters_are_left_alone() -> None:
