@@ -17,7 +17,7 @@ class Difference:
     """The first entry in which two arrays differ, or a difference of kind or shape.
 
     Args:
-        aspect: ``shape``, ``dtype`` or ``values``.
+        aspect: ``shape``, ``dtype``, ``values`` or ``text``.
         index: Place of the first entry that differs; empty for scalars and for other aspects.
         expected: What the reference has there, as text.
         got: What the answer has there, as text.

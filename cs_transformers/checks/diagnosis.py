@@ -16,6 +16,7 @@ import numpy as np
 
 from .client import Answer
 
+OBSERVED = "observed"  # a part that gives no points: what the checks of training see beside the score
 DIRECTIONS = 3
 TOLERANCE = 1e-6  # of the sum of magnitudes: the same mistake on another machine, written another way, is within it
 

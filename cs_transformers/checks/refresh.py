@@ -12,6 +12,7 @@ from .markers import Region, body_problem, indented, is_stub
 from .registry import EXERCISES, Exercise, exercise
 from .runner import Runner
 
+GOAL = "the goal is reached"  # what every scoring check says of a result that is good enough
 MISTAKES = Path(__file__).with_name("mistakes")
 
 
@@ -129,6 +130,9 @@ def refresh(id: str, folder: Path = references.FOLDER, runner: Runner | None = N
         raise ValueError(
             f"refresh {id}: the check function records nothing for {missing[0]!r}; add it or drop the part"
         )
+    missed = [text for key, text in expected.texts.items() if key.startswith("score") and text != GOAL]
+    if missed:
+        raise ValueError(f"refresh {id}: expected the solution to reach its goal, got {missed[0]!r}; train it better")
     reference = references.Reference(references.SEED, expected)
     for mistake in mistakes_of(id):
         reference.fingerprints.append(fingerprint(runner, one, answers, mistake, expected, references.SEED))
@@ -154,7 +158,7 @@ def fingerprint(
     answer = recorded(runner, one, with_mistake(answers, one.file, mistake), seed)
     if answer.state != "answered":
         raise ValueError(f"mistake {one.id} {mistake.name}: expected an answer, got {answer.state} {answer.detail}")
-    taken = diagnosis.take(mistake.name, mistake.diagnosis, expected, answer, list(one.parts))
+    taken = diagnosis.take(mistake.name, mistake.diagnosis, expected, answer, [*one.parts, diagnosis.OBSERVED])
     if not taken.parts:
         raise ValueError(f"mistake {one.id} {mistake.name}: it gives what the solution gives; no check can see it")
     return taken

@@ -68,7 +68,8 @@ class Exercise:
         forbidden: Names that the answer may not call: dotted ones of torch, bare ones of the course.
         rubric: Points by question of its text, given by a person.
         seconds: Wall-clock limit of its check.
-        scoring: Name of the function that scores trained weights, for the training exercises.
+        scoring: Name of the check that judges, in a process without the answer, what the answer made: weights, inputs.
+        inputs: Name of the check that makes arrays for the answer and, unseen by it, for the scoring.
     """
 
     id: str
@@ -82,6 +83,7 @@ class Exercise:
     rubric: dict[str, int] = field(default_factory=dict)
     seconds: float = 20.0
     scoring: str = ""
+    inputs: str = ""
 
     @property
     def notebook(self) -> str:
@@ -163,6 +165,8 @@ _CAPTIONS = (
              {"values": 2, "values: the end, then nothing": 1, "invariant: it stops when all have ended": 1}),
     Exercise("4.5", "beam_step", "decoding.py", 5, 35,
              {"values": 1, "values: finished and forbidden": 1, "invariant: whole searches": 1}),
+    Exercise("4.6", "overfit_captions", "training/recipes.py", 9, 15, {"score: the loss falls below 0.05": 2},
+             needs=("4.1", "4.2"), seconds=120.0, scoring="score 4.6"),
 )  # fmt: skip
 
 _IMAGES = (
@@ -174,6 +178,11 @@ _IMAGES = (
     Exercise("5.3", "VisionTransformer._class_token", "vit.py", 4, 20,
              {"values": 2, "gradients": 1, "dropout": 0, "invariant: order of the patches": 0},
              needs=("2.2", "3.2", "3.4", "3.5", "5.1")),
+    Exercise("5.4", "overfit_batch", "training/recipes.py", 9, 15, {"score: every image is named right": 2},
+             needs=("5.2",), seconds=120.0, scoring="score 5.4"),
+    Exercise("5.5", "vit_recipe", "training/recipes.py", 10, 60,
+             {"score: three of four classes are right": 2, "score: nine of ten classes are right": 2},
+             needs=("5.2",), seconds=400.0, scoring="score 5.5", inputs="inputs 5.5"),
 )  # fmt: skip
 
 _QUESTIONS = (

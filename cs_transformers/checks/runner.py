@@ -7,15 +7,18 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from . import references, tree
 from .client import Answer, Job, Worker, shared_worker
-from .diagnosis import diagnose
+from .diagnosis import OBSERVED, diagnose
 from .forbidden import forbidden_use
 from .markers import HELPERS, is_stub
 from .registry import EXERCISES, Exercise, closure, definitions_of
 from .stages import ADVICE, Finding, Outcome, judge, points_of
 from .verdict import Verdict
 
+GIVEN = "given/"
 EMPTY_ANSWER = "*Your answer, in one to five sentences.*"
 STOPPED = {
     "timeout": "it did not end within {seconds:.0f} seconds; look for a loop that never ends",
@@ -73,21 +76,39 @@ class Runner:
             seed: Seed of the inputs.
             **job: Fields of the job to change.
         """
+        prepared = self._prepared(exercise, answers, seed)
+        job.setdefault("arrays", {key: array for key, array in prepared.items() if key.startswith(GIVEN)})
         answer = self._job(exercise, answers, frozenset(), seed, **job)
         broken = _helpers_at_fault(answer, answers)
         if broken:
             answer = self._job(exercise, answers, frozenset(broken), seed, **job)
         if exercise.scoring and answer.state == "answered" and not answer.errors:
-            answer = self._scored(exercise, answers, frozenset(broken), seed, answer)
+            answer = self._scored(exercise, answers, frozenset(broken), seed, answer, prepared)
         return answer, broken
 
+    def _prepared(self, exercise: Exercise, answers: tree.Answers, seed: int) -> dict[str, np.ndarray]:
+        """Arrays that are made before the answer runs, in a process of their own."""
+        if not exercise.inputs:
+            return {}
+        trusted = answers if self.scoring is None else self.scoring
+        return self._job(exercise, trusted, frozenset(), seed, check=exercise.inputs, forbidden=()).arrays
+
     def _scored(
-        self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, answer: Answer
+        self,
+        exercise: Exercise,
+        answers: tree.Answers,
+        without: frozenset[str],
+        seed: int,
+        answer: Answer,
+        prepared: dict[str, np.ndarray],
     ) -> Answer:
         """Judge what an answer made (weights, inputs) in a process in which that answer has not run."""
         scoring = answers if self.scoring is None else self.scoring
-        job = {"check": exercise.scoring, "arrays": answer.arrays, "forbidden": ()}
-        return replace(self._job(exercise, scoring, without, seed, **job), output=answer.output)
+        job = {"check": exercise.scoring, "arrays": {**answer.arrays, **prepared}, "forbidden": ()}
+        scored = replace(self._job(exercise, scoring, without, seed, **job), output=answer.output)
+        for seen, kept in ((answer.kinds, scored.kinds), (answer.texts, scored.texts)):
+            kept.update({key: value for key, value in seen.items() if key.startswith(f"{OBSERVED}/")})
+        return scored
 
     def _answers(self, ids: list[str]) -> tree.Answers:
         files = sorted({EXERCISES[id].file for id in ids if EXERCISES[id].file})

@@ -135,7 +135,7 @@ def _value_difference(key: str, expected: Answer, answer: Answer, scale: float |
     if key in expected.arrays:
         return compare_values(expected.arrays[key], answer.arrays[key], scale)
     if expected.texts.get(key) != answer.texts.get(key):
-        return Difference("values", (), expected.texts.get(key, ""), answer.texts.get(key, "")[:200])
+        return Difference("text", (), expected.texts.get(key, ""), answer.texts.get(key, "")[:200])
     return None
 
 
@@ -144,11 +144,13 @@ def _shape(key: str, expected: Answer) -> str:
 
 
 def _aspect(difference: Difference, part: str) -> str:
-    return stage_of(part) if difference.aspect == "values" else difference.aspect
+    return stage_of(part) if difference.aspect in ("values", "text") else difference.aspect
 
 
 def _sentence(part: str, key: str, difference: Difference) -> str:
     name = key[len(part) + 1 :]
+    if difference.aspect == "text":
+        return f"{part}: {name}: expected {difference.expected!r}, got {difference.got!r}"
     if difference.aspect != "values":
         return f"{part}: {difference.aspect} of {name}: expected {difference.expected}, got {difference.got}"
     place = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""

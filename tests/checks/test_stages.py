@@ -109,9 +109,7 @@ def test_texts_must_be_equal() -> None:
     expected, got = answer(), answer()
     for one, text in ((expected, "meta"), (got, "cpu")):
         one.texts["values: a/device"], one.kinds["values: a/device"] = text, "str"
-    assert examine("values: a", expected, got).sentence.endswith(
-        "device is the first to differ: expected meta, got cpu"
-    )
+    assert examine("values: a", expected, got).sentence.endswith("device: expected 'meta', got 'cpu'")
 
 
 def test_a_part_without_a_stored_reference_never_passes() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from cs_transformers import attention, cache, captioning, decoding
 
 from .probe import D, H, K, N, Probe, S, T, check
+from .training import Watch, fate_of_loss, load_weights, record_weights
 
 WORDS = {"<NULL>": 0, "<START>": 1, "<END>": 2, "a": 3, "red": 4, "circle": 5, "square": 6}
 WIDTH, VOCABULARY, LENGTH, BEAMS = 8, len(WORDS), 9, 5
@@ -167,3 +168,44 @@ def _record_step(probe: Probe, step: tuple[Tensor, Tensor, Tensor], case: str = 
     probe.record(f"scores{case}", best)
     probe.record(f"parents{case}", parents * alive)
     probe.record(f"words{case}", tokens * alive)
+
+
+LIMIT, LEARNED = 0.05, "score: the loss falls below 0.05"
+
+
+@check("4.6")
+def _overfit_captions(probe: Probe) -> None:
+    """Train on a few captions; another process measures the weights."""
+    from cs_transformers.training import recipes
+
+    model, features, captions = _captions_to_learn(probe)
+    with Watch(model) as watch:
+        with probe.part(LEARNED):
+            recipes.overfit_captions(model, features, captions, null=0, steps=200, batch_size=6, seed=probe.seed)
+            record_weights(probe, model)
+        watch.record(probe)
+
+
+@check("score 4.6")
+def _score_captions(probe: Probe) -> None:
+    """The loss of the trained weights in eval mode, by the mean over all positions."""
+    model, features, captions = _captions_to_learn(probe)
+    with probe.part(LEARNED), torch.no_grad():
+        before = _loss_of(model, features, captions)
+        moved = load_weights(probe, LEARNED, model)
+        probe.record("the training", fate_of_loss(before, _loss_of(model, features, captions), LIMIT, moved))
+
+
+def _captions_to_learn(probe: Probe) -> tuple[captioning.CaptioningTransformer, Tensor, Tensor]:
+    words = {"<NULL>": 0, "<START>": 1, "<END>": 2, **{f"word {index}": index for index in range(3, 20)}}
+    model = captioning.CaptioningTransformer(words, 64, 128, num_heads=4, num_layers=1, max_length=LENGTH)
+    features = probe.tensor("features to learn", 12, 64).detach().float()
+    captions = probe.integers("captions to learn", 12, LENGTH, low=3, high=len(words))
+    captions[:, 0], captions[:, -1] = words["<START>"], words["<END>"]
+    captions[::3, 6:] = words["<NULL>"]
+    return model, features, captions
+
+
+def _loss_of(model: captioning.CaptioningTransformer, features: Tensor, captions: Tensor) -> float:
+    scores = model.eval()(features, captions[:, :-1])
+    return captioning.caption_loss(scores, captions, null=0, mean_over="positions").item()

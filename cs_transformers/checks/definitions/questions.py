@@ -10,6 +10,7 @@ from cs_transformers import analysis
 from cs_transformers.attention import attention_weights
 
 from .probe import D, K, N, Probe, S, T, as_array, check
+from .training import GOAL
 
 MARGIN = 1e-4  # far above rounding in float32
 ARGUMENTS = ("query", "key", "value", "mask", "dropout_p")
@@ -64,7 +65,7 @@ def _measure_the_faults(probe: Probe) -> None:
     """On each input the faulty function must differ from right attention, which must take the input."""
     for name in sorted(analysis.FAULTY):
         with probe.part(f"score: {name}"):
-            probe.record("the faulty function", _what_happens(probe, name))
+            probe.record("your input", _what_happens(probe, name))
 
 
 def _what_happens(probe: Probe, name: str) -> str:
@@ -75,10 +76,11 @@ def _what_happens(probe: Probe, name: str) -> str:
     try:
         margin = analysis.fault_margin(name, inputs)
     except (ValueError, TypeError) as error:
-        return f"has an input that right attention cannot take: {error}"
+        return f"right attention cannot take it: {error}"
     if margin > MARGIN:
-        return "differs from right attention"
-    return f"agrees with right attention: {', '.join(_reasons(name, inputs)) or 'the fault does not show here'}"
+        return GOAL
+    reasons = ", ".join(_reasons(name, inputs)) or "the fault does not show here"
+    return f"the function agrees with right attention on it: {reasons}"
 
 
 def _reasons(name: str, inputs: dict[str, Any]) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cs_transformers import vit
 
 from .probe import FFN, D, H, N, Probe, check
+from .training import GOAL, InputWatch, Watch, load_weights, record_weights
 
 CHANNELS, CLASSES = 3, 7
 IMAGE, PATCH = (8, 12), 4
@@ -68,3 +69,110 @@ def _classify(probe: Probe, models: list[nn.Module]) -> None:
             models[1].positional_encoding.pe.zero_()
         probe.record("logits without positions", models[1](images))
         probe.record("logits of shuffled patches without positions", models[1](shuffled))
+
+
+LEARNED = "score: every image is named right"
+
+
+@check("5.4")
+def _overfit_batch(probe: Probe) -> None:
+    """Train on one batch; another process measures the weights."""
+    from cs_transformers.training import recipes
+
+    model, images, labels = _batch_to_learn(probe)
+    with Watch(model) as watch:
+        with probe.part(LEARNED):
+            recipes.overfit_batch(model, images, labels, steps=150)
+            record_weights(probe, model)
+        watch.record(probe)
+
+
+@check("score 5.4")
+def _score_batch(probe: Probe) -> None:
+    """What the trained weights say in eval mode."""
+    model, images, labels = _batch_to_learn(probe)
+    with probe.part(LEARNED), torch.no_grad():
+        moved = load_weights(probe, LEARNED, model)
+        named = model.eval()(images).argmax(dim=1)
+        probe.record("the training", _fate_of_batch(named, labels, moved))
+
+
+def _batch_to_learn(probe: Probe) -> tuple[nn.Module, Tensor, Tensor]:
+    sizes = {"embed_dim": 32, "num_layers": 2, "num_heads": 4, "dim_feedforward": 64, "num_classes": CLASSES}
+    model = vit.VisionTransformer(16, 4, CHANNELS, **sizes)
+    images = probe.tensor("images to learn", 42, CHANNELS, 16, 16).detach().float()
+    return model, images, torch.arange(42) * 5 % CLASSES
+
+
+def _fate_of_batch(named: Tensor, labels: Tensor, moved: bool) -> str:
+    if not moved:
+        return "the weights did not move"
+    if torch.equal(named, labels):
+        return GOAL
+    if torch.equal(named.sort().values, labels.sort().values) and (named == labels).float().mean() < 0.5:
+        return "the images have each other's classes"
+    return "some images are named wrong"
+
+
+MOST, NEARLY_ALL = "score: three of four classes are right", "score: nine of ten classes are right"
+TRAINING, UNLABELLED, TWICE = 1000, 300, 20
+
+
+@check("inputs 5.5")
+def _scenes(probe: Probe) -> None:
+    """Scenes to learn from, others to name, and the answers, which only the scoring sees."""
+    from cs_transformers.data.scenes import scene_classification
+
+    images, labels = scene_classification(TRAINING + UNLABELLED, probe.seed)
+    pictures = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
+    with probe.part("given"):
+        probe.record("images", pictures[:TRAINING])
+        probe.record("labels", labels[:TRAINING])
+        # The first ones come again at the end: who keeps the order gives them the same classes.
+        probe.record("unlabelled", torch.cat((pictures[TRAINING:], pictures[TRAINING : TRAINING + TWICE])))
+    with probe.part("kept"):
+        probe.record("answers", labels[TRAINING:])
+
+
+@check("5.5")
+def _vit_recipe(probe: Probe) -> None:
+    """Train on scenes and name others; another process knows the answers."""
+    from cs_transformers.training import recipes
+
+    images, labels, unlabelled = (
+        torch.from_numpy(probe.given[f"given/{name}"]) for name in ("images", "labels", "unlabelled")
+    )
+    with InputWatch(vit.VisionTransformer) as watch:
+        with probe.part(MOST):
+            named = recipes.vit_recipe(images, labels, unlabelled, classes=10, seed=probe.seed)
+            probe.record("classes", named)
+        watch.record(probe)
+
+
+@check("score 5.5")
+def _score_scenes(probe: Probe) -> None:
+    """The share of right classes, and what is odd about wrong ones."""
+    named, answers = probe.given.get(f"{MOST}/classes"), torch.from_numpy(probe.given["kept/answers"])
+    right = _share_right(named, answers)
+    for part, share in ((MOST, 0.75), (NEARLY_ALL, 0.9)):
+        with probe.part(part):
+            probe.record("the classes", GOAL if right >= share else _fault_of(named))
+
+
+def _share_right(named: object, answers: Tensor) -> float:
+    if getattr(named, "shape", None) != (UNLABELLED + TWICE,):
+        return 0.0
+    return float((torch.from_numpy(named)[:UNLABELLED] == answers).float().mean())
+
+
+def _fault_of(named: object) -> str:
+    shape = getattr(named, "shape", None)
+    if shape == (TRAINING,):
+        return "there is one class for every training image"
+    if shape != (UNLABELLED + TWICE,):
+        return "the number of classes is not that of the unlabelled images"
+    classes = torch.from_numpy(named)
+    same = float((classes[:TWICE] == classes[UNLABELLED:]).float().mean())
+    if same < 0.6:
+        return "the same image has another class when it comes again"
+    return "too many classes are wrong"

@@ -1,0 +1,132 @@
+"""Each listed mistake fails the check it aims at and is named; no solution is; and so with inputs nobody has seen."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from cs_transformers.checks import EXERCISES, references
+from cs_transformers.checks.client import Answer
+from cs_transformers.checks.diagnosis import bears, diagnose
+from cs_transformers.checks.refresh import Mistake, fingerprint, mistakes_of, recorded, with_mistake
+from cs_transformers.checks.runner import Runner
+from cs_transformers.checks.stages import judge, points_of
+from cs_transformers.checks.tree import Answers
+
+CODED = [id for id, one in EXERCISES.items() if one.parts]
+TRAINED = {"4.6": pytest.mark.learning, "5.4": pytest.mark.learning, "5.5": pytest.mark.slow}
+FRESH = 20_261
+
+
+def marked(id: str) -> tuple:
+    return (TRAINED[id],) if id in TRAINED else ()
+
+
+ALL = [
+    pytest.param(id, mistake, id=f"{id}-{mistake.name}", marks=marked(id))
+    for id in CODED
+    for mistake in mistakes_of(id)
+]
+SOLUTIONS = [pytest.param(id, marks=marked(id)) for id in CODED]
+
+
+@pytest.mark.parametrize(("id", "mistake"), ALL)
+def test_a_mistake_is_not_passed_and_is_named(id: str, mistake: Mistake, runner: Runner, solved: Answers) -> None:
+    one = EXERCISES[id]
+    verdict = runner.verdict_on(one, with_mistake(solved, one.file, mistake))
+    assert verdict.state in ("wrong", "partly")
+    assert verdict.points < verdict.out_of
+    assert verdict.diagnosis == [mistake.diagnosis]
+    assert mistake.diagnosis in str(verdict)
+
+
+@pytest.mark.parametrize("id", SOLUTIONS)
+def test_the_solution_passes_with_all_points_and_no_diagnosis(id: str, runner: Runner, solved: Answers) -> None:
+    verdict = runner.verdict_on(EXERCISES[id], solved)
+    assert str(verdict).splitlines()[0] == verdict.line()
+    assert verdict.passed, str(verdict)
+    assert verdict.points == verdict.out_of == sum(EXERCISES[id].parts.values())
+    assert not verdict.diagnosis
+    assert not verdict.lines
+
+
+@pytest.mark.parametrize("id", CODED)
+def test_no_stored_mistake_fits_the_stored_solution_or_another_mistake(id: str) -> None:
+    reference = references.load(id)
+    assert {one.name for one in reference.fingerprints} == {one.name for one in mistakes_of(id)}, f"cst refresh {id}"
+    assert not [one.name for one in reference.fingerprints if bears(one, reference.expected)]
+    for one, other in combinations(reference.fingerprints, 2):
+        same = one.prints == other.prints and one.errors == other.errors
+        assert not same, f"{one.name} and {other.name} cannot be told apart"
+
+
+@pytest.mark.parametrize("id", [param for param in SOLUTIONS if param.values[0] not in TRAINED])
+def test_with_fresh_inputs_solutions_pass_and_mistakes_are_named(id: str, runner: Runner, solved: Answers) -> None:
+    """What grading does: the same check, another seed, the mistakes run anew."""
+    one = EXERCISES[id]
+    expected = recorded(runner, one, solved, FRESH)
+    assert points_of(one.parts, judge(one.parts, expected, recorded(runner, one, solved, FRESH))) == sum(
+        one.parts.values()
+    )
+    answers: dict[str, Answer] = {}
+    prints = []
+    for mistake in mistakes_of(id):
+        prints.append(fingerprint(runner, one, solved, mistake, expected, FRESH))
+        answers[mistake.diagnosis] = recorded(runner, one, with_mistake(solved, one.file, mistake), FRESH)
+    for sentence, answer in answers.items():
+        outcome = judge(one.parts, expected, answer)
+        assert points_of(one.parts, outcome) < sum(one.parts.values()), sentence
+        assert [mistake.diagnosis for mistake in diagnose(prints, answer, [f.part for f in outcome.findings])] == [
+            sentence
+        ]
+
+
+@pytest.mark.parametrize("id", CODED)
+def test_fresh_inputs_are_other_inputs(id: str) -> None:
+    assert references.load(id).seed == references.SEED != FRESH
+
+
+def test_two_mistakes_in_two_functions_are_both_named(bench) -> None:
+    split = "return x.reshape(x.shape[0], num_heads, x.shape[1], -1)\n"
+    join = "return x.reshape(x.shape[0], x.shape[2], -1)\n"
+    verdict = bench.verdict("1.5", **{"1.5 split_heads": split, "1.5 join_heads": join})
+    assert [sentence.split()[0] for sentence in verdict.diagnosis] == ["split_heads", "join_heads"]
+
+
+def test_a_mistake_written_in_other_words_is_still_the_same_mistake(bench) -> None:
+    verdict = bench.verdict("1.1", **{"1.1": "return torch.einsum('nhtk,nhsk->nhts', query, key)\n"})
+    assert verdict.diagnosis == [mistake.diagnosis for mistake in mistakes_of("1.1") if mistake.name == "no_scale"]
+
+
+def test_an_unknown_mistake_is_not_guessed_and_the_first_entry_is_shown(bench) -> None:
+    verdict = bench.verdict("1.1", **{"1.1": "return query @ key.transpose(-2, -1) / 2.2\n"})
+    assert not verdict.diagnosis
+    assert "scores of K keys[0, 0, 0, 0] is the first to differ: expected" in verdict.lines[0]
+
+
+def test_right_answers_written_in_other_words_pass(bench) -> None:
+    others = {
+        "1.1": "return torch.einsum('...tk,...sk->...ts', query, key) * query.shape[-1] ** -0.5\n",
+        "1.2": "if mask is None:\n    return F.softmax(scores, -1)\nmask = mask.expand_as(scores)\n"
+        "low = scores.masked_fill(~mask, float('-inf'))\n"
+        "high = low.amax(-1, keepdim=True).clamp(min=-1e300)\n"
+        "e = (low - high).exp()\nreturn e / e.sum(-1, keepdim=True).clamp(min=1e-300)\n",
+        "1.4": "s = target_length if source_length is None else source_length\n"
+        "t = torch.arange(target_length, device=device)[:, None] + s - target_length\n"
+        "return torch.arange(s, device=device)[None] <= t\n",
+        "2.1": "t = torch.zeros(max_len, embed_dim, dtype=torch.float64)\nfor p in range(max_len):\n"
+        "    for k in range(0, embed_dim, 2):\n        t[p, k] = math.sin(p / 10000 ** (k / embed_dim))\n"
+        "        t[p, k + 1] = math.cos(p / 10000 ** (k / embed_dim))\nreturn t\n",
+        "3.1": "h = self.dropout(F.gelu(x @ self.fc1.weight.T + self.fc1.bias))\n"
+        "return F.linear(h, self.fc2.weight, self.fc2.bias)\n",
+        "4.2": "logp = scores.log_softmax(-1)\nt = captions[:, 1:]\nn = -logp.gather(-1, t[..., None])[..., 0]\n"
+        "n = (1 - label_smoothing) * n - label_smoothing * logp.mean(-1)\nm = (t != null).to(n.dtype)\n"
+        "return (n * m).sum() / (m.sum().clamp(min=1) if mean_over == 'words' else m.numel())\n",
+        "5.1": "p = x.unfold(2, height, height).unfold(3, width, width)\np = p.permute(0, 2, 3, 1, 4, 5)\n"
+        "return self.proj(p.flatten(3).flatten(1, 2))\n",
+    }
+    helpers = "import math\nimport torch.nn.functional as F\n"
+    for id, body in others.items():
+        verdict = bench.verdict(id, helpers=helpers, **{id: body})
+        assert verdict.passed, str(verdict)
