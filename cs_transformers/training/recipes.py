@@ -185,6 +185,28 @@ def endless_batches(data: TensorDataset, steps: int, batch_size: int, seed: int)
     return read_batches(data, order[:steps])
 
 
+def captions_by_heart(model: nn.Module, features: Tensor, captions: Tensor, *, null: int = 0) -> dict[str, float]:
+    """Ask a captioner for the captions that it was to learn by heart, in eval mode.
+
+    Args:
+        model: Captioner with a method ``sample``.
+        features: (M, D) or (M, S, D) image features, one row per caption.
+        captions: (M, T + 1) word ids from ``<START>`` on.
+        null: Id of ``<NULL>``.
+
+    Returns:
+        "loss", the mean over all M * T positions as Stanford counts it; "word_loss", the mean over real words;
+        "reproduced", how many captions come out word for word.
+    """
+    with eval_mode(model), torch.no_grad():
+        scores = model(features, captions[:, :-1])
+        loss = caption_loss(scores, captions, null=null, mean_over="positions").item()
+        word_loss = caption_loss(scores, captions, null=null).item()
+        written = torch.as_tensor(model.sample(features, captions.shape[1] - 1))
+    reproduced = (written == captions[:, 1:].cpu()).all(dim=1).sum().item()
+    return {"loss": loss, "word_loss": word_loss, "reproduced": reproduced}
+
+
 def predict_classes(model: nn.Module, images: Tensor, *, batch_size: int = 256) -> Tensor:
     """Name the most probable class of every image, in eval mode.
 
