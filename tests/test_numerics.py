@@ -119,6 +119,11 @@ def test_other_inputs_pass_through_unchanged() -> None:
     assert gradient_check(lambda x, m, i, s: x.masked_fill(~m, 0.0)[i] * s, [noise(3), mask, index, 2]) < 1e-6
 
 
+def test_one_tensor_given_twice_counts_as_two_inputs() -> None:
+    x = noise(3, dtype=torch.float64)
+    assert gradient_check(lambda a, b: a * b.sin(), [x, x]) < 1e-6
+
+
 def test_large_inputs_are_sampled_and_the_sample_is_always_the_same() -> None:
     calls = []
 
