@@ -216,8 +216,8 @@ def table(records: list[Record], folder: Path) -> str:
     lines = [
         "# Results of the benchmarks",
         "",
-        "Written by `make bench`; every figure comes from a run on the machine beside it. A goal is met when every seed",
-        "reaches it. In brackets: least and largest value over the seeds or repeats.",
+        "Written by `make bench`; every figure comes from a run on the machine beside it. A goal is met when every",
+        "seed reaches it. In brackets: least and largest value over the seeds or repeats.",
         "",
         "| area | benchmark | ours | compared with | ratio | goal | met | seeds | seconds | picture |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",

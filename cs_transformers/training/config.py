@@ -26,7 +26,7 @@ class FitConfig:
         weight_decay: Decay of matrices; biases, norms, embeddings and positions have none with "adamw" and "muon".
         betas: Adam's decay rates of the two moments.
         schedule: "cosine", "linear", "one-cycle" or "constant", see :mod:`cs_transformers.training.schedules`.
-        warmup: Steps of the rise to the peak rate.
+        warmup: Steps of the rise to the peak rate; a number between 0 and 1 is a share of all steps.
         floor: Share of the peak rate that is left at the end.
         clip_norm: Largest norm of the whole gradient, or None.
         ema_decay: Decay of a running mean of the weights, which is then evaluated and returned; None for none.
@@ -62,7 +62,7 @@ class FitConfig:
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
     schedule: str = "cosine"
-    warmup: int = 0
+    warmup: float = 0
     floor: float = 0.01
     clip_norm: float | None = 1.0
     ema_decay: float | None = None
@@ -125,6 +125,17 @@ class FitConfig:
             ``steps`` where it is given, else the batches of all epochs.
         """
         return self.steps if self.steps is not None else self.epochs * self.steps_per_epoch(examples)
+
+    def warmup_steps(self, total: int) -> int:
+        """Count the steps of the rise.
+
+        Args:
+            total: Number of updates of the whole training.
+
+        Returns:
+            ``warmup`` itself, or its share of the updates.
+        """
+        return round(self.warmup * total) if self.warmup < 1 else int(self.warmup)
 
     def as_dict(self) -> dict[str, Any]:
         """Settings that decide the weights, as plain values: what a resumed run must have in common with the first."""

@@ -95,7 +95,7 @@ def scenes_recipe(memory: str = "grid", **changes: Any) -> CaptionRecipe:
         muon_rate=0.01,
         weight_decay=0.01,
         schedule="cosine",
-        warmup=60,
+        warmup=0.05,
         evaluate_every=300,
     )
     return CaptionRecipe(memory=memory, fit=replace(settings, **changes))
@@ -112,7 +112,7 @@ def photos_recipe(memory: str = "grid", **changes: Any) -> CaptionRecipe:
         The recipe.
     """
     settings = FitConfig(
-        epochs=12, batch_size=64, learning_rate=1e-3, weight_decay=0.05, schedule="cosine", warmup=60, patience=4
+        epochs=12, batch_size=64, learning_rate=1e-3, weight_decay=0.05, schedule="cosine", warmup=0.05, patience=4
     )
     return CaptionRecipe(
         memory=memory,

@@ -210,7 +210,9 @@ class Run:
             betas=config.betas,
             muon_rate=config.muon_rate,
         )
-        schedule = make_schedule(config.schedule, self.total, warmup=config.warmup, floor=config.floor)
+        schedule = make_schedule(
+            config.schedule, self.total, warmup=config.warmup_steps(self.total), floor=config.floor
+        )
         return [(optimizer, schedule) for optimizer in optimizers]
 
     def _save(self) -> None:

@@ -152,6 +152,13 @@ def test_augmentation_differs_by_step_and_depends_on_the_seed_alone() -> None:
     assert draws(1) != draws(2)
 
 
+def test_a_warm_up_below_one_is_a_share_of_the_steps() -> None:
+    for warmup in (0.25, 5):
+        config = FitConfig(steps=20, warmup=warmup, evaluate_every=1, learning_rate=0.5)
+        rates = fit(make_model(), make_data(), loss=class_loss, config=config)["rate"]
+        assert rates[:4] == pytest.approx([0.2, 0.3, 0.4, 0.5])  # the rate of the step that follows each record
+
+
 # --- data order ---------------------------------------------------------------------------------------------------
 
 
