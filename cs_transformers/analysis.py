@@ -155,9 +155,9 @@ def _neighbour_error(num_heads: int, steps: int, seed: int) -> float:
             tokens = enter(x) + places  # (64, length, D)
             loss = F.mse_loss(leave(attention(tokens, tokens, tokens)), target)
             if step < steps:
-                optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+                optimizer.zero_grad()
     return loss.item()
 
 

@@ -191,9 +191,9 @@ def student(
     out: Annotated[Path, typer.Argument(help="Folder to write; must be new or an earlier student edition.")],
 ) -> None:
     """Write the student edition: the same course with stubs in place of solutions."""
-    from cs_transformers.course.editions import write_student_edition
+    from cs_transformers.checks.student import student_tree
 
-    print(f"student edition in {write_student_edition(out)}: open its notebooks, write into its cs_transformers/")
+    print(f"student edition in {student_tree(out)}: open its notebooks, write into its cs_transformers/")
 
 
 @app.command(epilog="Example: cst refresh 1.6")

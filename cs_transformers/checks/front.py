@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from .registry import EXERCISES, NOTEBOOKS, exercise
@@ -12,6 +15,7 @@ from .tree import digest, read_answers
 from .verdict import Verdict
 
 HINTS = Path(__file__).with_name("hints")
+RECORD = "CST_VERDICTS"  # names the file that takes a line of JSON for every verdict
 STEPS = 3
 _runner: Runner | None = None
 _last: dict[str, tuple[str, bool]] = {}
@@ -30,6 +34,10 @@ def check(id: str, *, details: bool = False) -> None:
     """
     verdict = run(id)
     print(verdict)
+    record = os.environ.get(RECORD)
+    if record:  # `cst run` gathers what the check cells of a notebook say
+        with open(record, "a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(verdict)) + "\n")
     if details:
         for part, passed in verdict.parts.items():
             print(f"  {'passed' if passed else 'not passed':>10}  {part}")

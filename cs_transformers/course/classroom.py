@@ -101,7 +101,7 @@ class StubStops:
         if isinstance(error, NotImplementedError) and (found := re.match(r"exercise (\d+\.\d+)", str(error))):
             exercise = found.group(1)
             frame = traceback.extract_tb(trace)[-1]
-            print(f"{error}: not attempted yet ({_short(frame.filename)}, line {frame.lineno})")
+            print(f"{error} ({_short(frame.filename)}, line {frame.lineno})")
         elif isinstance(error, NameError) and getattr(error, "name", None) in self.waiting:
             exercise = self.waiting[error.name]
             print(f"this cell needs {error.name}, which waits for exercise {exercise}")

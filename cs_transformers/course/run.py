@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cs_transformers.checks import EXERCISES, NOTEBOOKS
+from cs_transformers.checks.front import RECORD
 from cs_transformers.checks.verdict import Verdict
 from cs_transformers.course import notebooks
-
-RECORD = "CST_VERDICTS"  # names the file in which check cells leave their verdicts
 
 
 @dataclass

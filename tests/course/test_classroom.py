@@ -27,7 +27,7 @@ def text_of(cell: object) -> str:
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, Path]:
     home = tmp_path_factory.mktemp("course")
     (home / "stub.py").write_text(
-        "def attend():\n    raise NotImplementedError('exercise 1.3 scaled_dot_product_attention')\n", encoding="utf-8"
+        "def attend():\n    raise NotImplementedError('exercise 1.3 is not written yet')\n", encoding="utf-8"
     )
     notebook = nbformat.v4.new_notebook(
         cells=code(
@@ -57,7 +57,7 @@ def test_start_tells_the_versions_and_may_run_twice(run: tuple[list, Path]) -> N
 
 def test_a_stub_shows_as_one_line_with_file_and_line(run: tuple[list, Path]) -> None:
     cells, _ = run
-    line = "exercise 1.3 scaled_dot_product_attention: not attempted yet (stub.py, line 2)\n"
+    line = "exercise 1.3 is not written yet (stub.py, line 2)\n"
     assert text_of(cells[3]) == line
 
 

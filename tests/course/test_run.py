@@ -103,3 +103,14 @@ def test_points_are_written_as_people_read_them() -> None:
     assert course_run.points_text(PASSED) == "3 of 3"
     assert course_run.points_text(Verdict("6.1", "x", "passed", points=2, out_of=2, review=3)) == "2 of 2, text 3"
     assert course_run.points_text(Verdict("6.2", "x", "awaiting review", review=4)) == "text 4"
+
+
+def test_a_check_cell_leaves_its_verdict_where_the_run_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    from cs_transformers.checks import check
+
+    monkeypatch.setenv("CST_VERDICTS", str(tmp_path / "verdicts.jsonl"))
+    check("1.4")
+    assert capsys.readouterr().out == "1.4 causal_mask: passed (2 of 2 points)\n"
+    assert course_run.read_verdicts(tmp_path / "verdicts.jsonl")["1.4"].points == 2
