@@ -72,8 +72,8 @@ def overfit_captions(
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     losses = []
     for memory, words in batches:
-        loss = caption_loss(model(memory, words[:, :-1]), words, null=null, mean_over="positions")
         optimizer.zero_grad()
+        loss = caption_loss(model(memory, words[:, :-1]), words, null=null, mean_over="positions")
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -109,8 +109,8 @@ def overfit_batch(model: nn.Module, images: Tensor, labels: Tensor, *, steps: in
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     losses = []
     for _ in range(steps):
-        loss = F.cross_entropy(model(images), labels)
         optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
