@@ -61,11 +61,12 @@ def cifar_config(**changes: Any) -> FitConfig:
     return FitConfig(**{**recipe, **changes})
 
 
-def cifar_vit(images: Tensor, *, seed: int = 231) -> VisionTransformer:
+def cifar_vit(images: Tensor, *, classes: int = 10, seed: int = 231) -> VisionTransformer:
     """Build the ViT of the recipe with its start values.
 
     Args:
         images: (M, 3, H, W) uint8 training images, the sides multiples of 4.
+        classes: Number of classes.
         seed: Start of the random part of the start values.
 
     Returns:
@@ -75,9 +76,8 @@ def cifar_vit(images: Tensor, *, seed: int = 231) -> VisionTransformer:
         TypeError: If ``images`` are not uint8.
     """
     mean, std = channel_statistics(images)
-    model = VisionTransformer(
-        images.shape[2:], 4, embed_dim=128, num_layers=4, num_heads=4, dropout=0.0, positions="learned", norm_first=True
-    )
+    options = {"num_classes": classes, "dropout": 0.0, "positions": "learned", "norm_first": True}
+    model = VisionTransformer(images.shape[2:], 4, embed_dim=128, num_layers=4, num_heads=4, **options)
     generator = generator_for(seed, START)
     with torch.no_grad():
         nn.init.normal_(model.head.weight, std=0.02, generator=generator)
@@ -114,6 +114,7 @@ def train_cifar_vit(
     images: Tensor,
     labels: Tensor,
     *,
+    classes: int = 10,
     validation: tuple[Tensor, Tensor] | None = None,
     config: FitConfig | None = None,
     folder: str | Path | None = None,
@@ -124,6 +125,7 @@ def train_cifar_vit(
     Args:
         images: (M, 3, H, W) uint8 training images.
         labels: (M,) their classes.
+        classes: Number of classes.
         validation: Images and labels to watch the training with; it ends with the last weights all the same.
         config: Settings, by default :func:`cifar_config`; the seed also decides the start values.
         folder: Where checkpoints are kept, or None.
@@ -136,7 +138,7 @@ def train_cifar_vit(
         TypeError: If ``images`` are not uint8.
     """
     config = config or cifar_config()
-    model = cifar_vit(images, seed=config.seed)
+    model = cifar_vit(images, classes=classes, seed=config.seed)
     history = fit(
         model,
         TensorDataset(images, labels),
