@@ -226,6 +226,38 @@ class TrainedCaptioner:
     idx_to_word: list[str]
 
 
+def train_captioner(
+    data: str | Path = "scenes",
+    memory: str = "grid",
+    *,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    on_record: Callable[[History], None] | None = None,
+    **changes: Any,
+) -> TrainedCaptioner:
+    """Train a captioner with the recipe that fits the data.
+
+    Args:
+        data: "scenes", "flickr8k", "coco", or a folder in the layout of CS231n.
+        memory: "grid" or "global".
+        folder: Where checkpoints are kept, or None.
+        resume: Go on from the last checkpoint in ``folder``.
+        on_record: Called with the history after every evaluation.
+        **changes: Fields of :class:`FitConfig` that shall differ from the recipe.
+
+    Returns:
+        The trained captioner.
+
+    Raises:
+        ValueError: If ``memory`` is unknown.
+        FileNotFoundError: If the data is not on disk.
+    """
+    options = {"folder": folder, "resume": resume, "on_record": on_record}
+    if str(data) == "scenes":
+        return train_scene_captioner(scenes_recipe(memory, **changes), **options)
+    return train_photo_captioner(data, photos_recipe(memory, **changes), **options)
+
+
 def train_scene_captioner(
     recipe: CaptionRecipe | None = None,
     *,

@@ -24,6 +24,7 @@ from cs_transformers.training.recipes_captions import (
     make_captioner,
     photos_recipe,
     scenes_recipe,
+    train_captioner,
     train_photo_captioner,
     train_scene_captioner,
     words_of,
@@ -137,6 +138,16 @@ def test_the_same_seed_gives_the_same_captioner_whatever_was_drawn_before() -> N
     second = train_scene_captioner(recipe)
     assert first.history.losses == second.history.losses
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_name_of_the_data_chooses_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cs_transformers.training.recipes_captions.make_scenes", lambda _, seed: make_scenes(8, seed))
+    scenes = train_captioner("scenes", "global", steps=2, batch_size=4)
+    assert (type(scenes.model).__name__, scenes.model.memory) == ("SceneCaptioner", "global")
+    folder = write_scenes(tmp_path / "scenes", train=4, val=2)
+    photos = train_captioner(folder, "grid", steps=2, batch_size=4)
+    assert (type(photos.model).__name__, photos.model.input_dim) == ("CaptioningTransformer", 64)
+    assert len(photos.history.losses) == 2
 
 
 def test_recipes_that_make_no_sense_are_refused() -> None:
