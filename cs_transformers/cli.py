@@ -17,7 +17,9 @@ from rich.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 data_app = typer.Typer(no_args_is_help=True, help="Data sets: list, get, make, features.")
+train_app = typer.Typer(no_args_is_help=True, help="Train a model: caption, vit.")
 app.add_typer(data_app, name="data")
+app.add_typer(train_app, name="train")
 
 PACKAGE, RESTARTED = "cs_transformers", "CST_RESTARTED"
 WRONG, USAGE, TROUBLE = 1, 2, 3
@@ -254,3 +256,88 @@ def data_get(
     from cs_transformers.data.download import get_data_set
 
     print(get_data_set(name, force=force))
+
+
+@data_app.command("make", epilog="Example: cst data make scenes")
+def data_make(
+    name: Annotated[str, typer.Argument(help="What to make: scenes.")] = "scenes",
+    folder: Annotated[Optional[Path], typer.Option(help="Where to; the cache by default.")] = None,  # noqa: UP045
+    train: Annotated[int, typer.Option(help="Training scenes, five captions each.")] = 2000,
+    val: Annotated[int, typer.Option(help="Validation scenes, of another series.")] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of both series.")] = 231,
+) -> None:
+    """Make the embedded world as files in the layout of CS231n, which the loader of the real data reads."""
+    from cs_transformers.data import write_scenes
+    from cs_transformers.data.paths import cache_dir
+    from cs_transformers.errors import check_choice
+
+    check_choice("cst data make", "name", name, ("scenes",))
+    print(write_scenes(folder or cache_dir() / "scenes", train=train, val=val, seed=seed))
+
+
+@data_app.command("features", epilog="Example: cst data features FOLDER --backbone efficientnet-lite0")
+def data_features(
+    folder: Annotated[Path, typer.Argument(help="Captions folder in the layout of CS231n; gets the feature files.")],
+    backbone: Annotated[str, typer.Option(help="efficientnet-lite0, resnet18, resnet50, ...")] = "efficientnet-lite0",
+    weights: Annotated[Optional[Path], typer.Option(help="File of the backbone's weights.")] = None,  # noqa: UP045
+    photos: Annotated[Optional[Path], typer.Option(help="Folder of the photos; found in the data by default.")] = None,  # noqa: UP045
+    overwrite: Annotated[bool, typer.Option(help="Replace features that are there.")] = False,
+) -> None:
+    """Compute image features, one vector and a grid per photo. Resumes where it was interrupted."""
+    from cs_transformers.data.backbones import load_backbone
+    from cs_transformers.data.features import caption_photos, write_features
+
+    model = load_backbone(backbone, weights=weights)
+    pictures = caption_photos(folder, photos, size=model.image_size)
+    write_features(folder, model, pictures, overwrite=overwrite)
+    print(folder)
+
+
+RESUME = typer.Option(help="Go on from the last checkpoint in the folder.")
+STEPS = typer.Option(help="Number of updates, instead of the recipe's.")
+ACCELERATE = typer.Option(help="Let accelerate place model, data and processes.")
+
+
+def _changes(steps: int | None, seed: int | None, accelerate: bool, precision: str) -> dict:
+    given = {"steps": steps, "seed": seed}
+    changes = {name: value for name, value in given.items() if value is not None}
+    return {**changes, "accelerate": accelerate, "precision": precision} if accelerate else changes
+
+
+def _show(outcome: object) -> None:
+    for name, value in outcome.figures.items():
+        print(f"{name}: {value}")
+    print(f"weights, history.csv and history.png are in {outcome.folder}")
+
+
+@train_app.command("caption", epilog="Example: cst train caption --data scenes --out runs/caption --resume")
+def train_caption(
+    data: Annotated[str, typer.Option(help="scenes, flickr8k, coco, or a folder in the layout of CS231n.")] = "scenes",
+    memory: Annotated[str, typer.Option(help="What the decoder sees: grid or global.")] = "grid",
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, history and curve.")] = Path("runs/caption"),
+    resume: Annotated[bool, RESUME] = False,
+    steps: Annotated[Optional[int], STEPS] = None,  # noqa: UP045
+    seed: Annotated[Optional[int], typer.Option(help="Seed of weights and order.")] = None,  # noqa: UP045
+    accelerate: Annotated[bool, ACCELERATE] = False,
+    precision: Annotated[str, typer.Option(help="no, fp16 or bf16; needs --accelerate.")] = "no",
+) -> None:
+    """Train a captioner, then judge what it writes about pictures it has not seen."""
+    from cs_transformers.course.training import train_captioner
+
+    _show(train_captioner(data, memory, out, resume=resume, **_changes(steps, seed, accelerate, precision)))
+
+
+@train_app.command("vit", epilog="Example: cst train vit --data cifar10 --out runs/vit --resume")
+def train_vit(
+    data: Annotated[str, typer.Option(help="scenes, cifar10, or a folder of class folders.")] = "scenes",
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, history and curve.")] = Path("runs/vit"),
+    resume: Annotated[bool, RESUME] = False,
+    steps: Annotated[Optional[int], STEPS] = None,  # noqa: UP045
+    seed: Annotated[Optional[int], typer.Option(help="Seed of weights and order.")] = None,  # noqa: UP045
+    accelerate: Annotated[bool, ACCELERATE] = False,
+    precision: Annotated[str, typer.Option(help="no, fp16 or bf16; needs --accelerate.")] = "no",
+) -> None:
+    """Train a Vision Transformer; validation images watch, test images are looked at once."""
+    from cs_transformers.course.training import train_vit as train
+
+    _show(train(data, out, resume=resume, **_changes(steps, seed, accelerate, precision)))

@@ -11,6 +11,16 @@ from cs_transformers.plots.attention import (
     weight_profiles,
 )
 from cs_transformers.plots.blocks import activation_curves, block_diagrams, depth_curves, influence_maps
+from cs_transformers.plots.curves import loss_curve, training_curves
+from cs_transformers.plots.images import (
+    confusion_grid,
+    image_grid,
+    lucky_choice,
+    patch_attention,
+    patch_cut,
+    patch_vector,
+    position_similarity,
+)
 from cs_transformers.plots.positions import (
     distance_curves,
     grid_positions,
@@ -27,15 +37,23 @@ __all__ = [
     "attention_maps",
     "block_diagrams",
     "colour_lookup",
+    "confusion_grid",
     "depth_curves",
     "distance_curves",
     "grid_positions",
     "grouped_bars",
+    "image_grid",
     "influence_maps",
     "learning_by_images",
+    "loss_curve",
+    "lucky_choice",
     "mask_conventions",
     "mask_pictures",
     "numbered_grids",
+    "patch_attention",
+    "patch_cut",
+    "patch_vector",
+    "position_similarity",
     "position_table",
     "rotated_pairs",
     "score_grids",
@@ -43,6 +61,7 @@ __all__ = [
     "sinusoid_columns",
     "stacked_weights",
     "step_size_errors",
+    "training_curves",
     "use_style",
     "weight_profiles",
 ]

@@ -1,0 +1,110 @@
+"""What ``cst train`` does: choose the recipe for the data, train, judge the result, keep it with its curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cs_transformers.errors import check_choice
+
+HELD_OUT_SCENES, HELD_OUT_SEED = 500, 2_000_003  # a series that neither training nor validation draws from
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training run ends with.
+
+    Args:
+        figures: Name of each figure and its value, as shown.
+        folder: Where weights, history and curve lie.
+    """
+
+    figures: dict[str, str]
+    folder: Path
+
+
+def train_captioner(data: str, memory: str, folder: Path, *, resume: bool = False, **changes: Any) -> Outcome:
+    """Train a captioner and judge the captions it writes.
+
+    Args:
+        data: ``"scenes"``, ``"flickr8k"``, ``"coco"`` or a folder in the layout of CS231n.
+        memory: ``"grid"`` or ``"global"``.
+        folder: Where checkpoints, history and curve are kept.
+        resume: Go on from the last checkpoint in ``folder``.
+        **changes: Fields of ``FitConfig`` that differ from the recipe.
+
+    Returns:
+        Figures on pictures that training has not seen.
+    """
+    from cs_transformers.training import recipes_captions as recipes
+
+    check_choice("train_captioner", "memory", memory, recipes.MEMORIES)
+    if data == "scenes":
+        trained = recipes.train_scene_captioner(recipes.scenes_recipe(memory, **changes), folder=folder, resume=resume)
+        figures = _truth_of_scene_captions(trained)
+    else:
+        trained = recipes.train_photo_captioner(
+            data, recipes.photos_recipe(memory, **changes), folder=folder, resume=resume
+        )
+        loaded = recipes.load_photo_captions(data, memory)
+        scores = recipes.caption_scores(trained, loaded, "test" if "test_features" in loaded else "val")
+        figures = {name: f"{value:.3f}" for name, value in scores.items()}
+    return _kept(figures, trained.history, folder)
+
+
+def train_vit(data: str, folder: Path, *, resume: bool = False, **changes: Any) -> Outcome:
+    """Train a Vision Transformer on images and look at the test images once.
+
+    Args:
+        data: ``"scenes"``, ``"cifar10"`` or a folder of class folders.
+        folder: Where checkpoints, history and curve are kept.
+        resume: Go on from the last checkpoint in ``folder``.
+        **changes: Fields of ``FitConfig`` that differ from the recipe.
+
+    Returns:
+        Accuracies on validation and test images.
+    """
+    from cs_transformers.data.images import load_images
+    from cs_transformers.training.vit_cifar import cifar_accuracy, cifar_config, train_cifar_vit
+
+    train, val, test = (load_images(data, split) for split in ("train", "val", "test"))
+    recipe = {} if data.startswith("cifar10") else {"epochs": 10, "batch_size": 64}
+    model, history = train_cifar_vit(
+        train.images,
+        train.labels,
+        classes=len(train.classes),
+        validation=(val.images, val.labels),
+        config=cifar_config(**{**recipe, **changes}),
+        folder=folder,
+        resume=resume,
+    )
+    parts = {"validation accuracy": val, "test accuracy": test}
+    figures = {
+        name: f"{100 * cifar_accuracy(model, part.images, part.labels, train.images):.1f} %"
+        for name, part in parts.items()
+    }
+    return _kept(figures, history, folder)
+
+
+def _truth_of_scene_captions(trained: Any) -> dict[str, str]:
+    from cs_transformers.data import caption_accuracy, make_scenes
+    from cs_transformers.training.recipes_captions import ScenePictures
+
+    scenes = make_scenes(HELD_OUT_SCENES, HELD_OUT_SEED)
+    written = trained.model.write(ScenePictures(scenes).images, trained.idx_to_word)
+    return {"true captions of held-out scenes": f"{100 * caption_accuracy(written, scenes):.1f} %"}
+
+
+def _kept(figures: dict[str, str], history: Any, folder: Path) -> Outcome:
+    """Write the curve beside the history that ``fit`` has written."""
+    import matplotlib.pyplot as plt
+
+    from cs_transformers import plots
+
+    plots.use_style()
+    figure = plots.training_curves(history.losses, history.rows)
+    figure.savefig(folder / "history.part.png")
+    (folder / "history.part.png").replace(folder / "history.png")
+    plt.close(figure)
+    return Outcome(figures, folder)

@@ -1,0 +1,301 @@
+"""Pictures of notebook 04: captions beside their images, the shifted pair, decoding step by step, where words look."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from cs_transformers.errors import explain
+from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
+from cs_transformers.plots.style import COLOURS, SEQUENTIAL
+
+NOTHING, REMEMBERED, COMPUTED = "#FFFFFF", "#BFD9E8", COLOURS[0]
+
+
+def caption_grid(
+    images: Sequence[Any],
+    captions: Sequence[str],
+    references: Sequence[str] | None = None,
+    right: Sequence[bool] | None = None,
+    *,
+    title: str = "",
+    columns: int = 4,
+) -> Figure:
+    """Draw images with a caption under each, and what people wrote below it.
+
+    Args:
+        images: n pictures (height, width, 3) or (height, width), whole numbers up to 255 or fractions up to 1.
+        captions: n captions to show first.
+        references: n captions of reference, drawn grey.
+        right: n verdicts; a right caption gets a blue tick, a wrong one an orange cross.
+        title: What to see.
+        columns: Pictures in a row.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: If there is no image, or the lists differ in length.
+    """
+    if len(images) == 0:
+        raise ValueError(explain("caption_grid", "images", "one or more pictures", "none", "pass some"))
+    written = as_labels("caption_grid", "captions", captions, len(images))
+    human = as_labels("caption_grid", "references", references, len(images))
+    verdicts = as_labels("caption_grid", "right", right, len(images))
+    columns = min(columns, len(images))
+    rows = -(-len(images) // columns)
+    size = (2.5 * columns, rows * (2.9 if human is None else 3.7))
+    figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axes in panels.flat[len(images) :]:
+        axes.axis("off")
+    for index, (axes, image) in enumerate(zip(panels.flat, images, strict=False)):
+        axes.imshow(np.asarray(image), interpolation="nearest")
+        axes.set(xticks=[], yticks=[])
+        for side in axes.spines.values():
+            side.set_visible(False)
+        mark = "" if right is None or verdicts is None else ("\u2713 " if right[index] else "\u2717 ")
+        colour = "black" if not mark else COLOURS[0] if right is not None and right[index] else COLOURS[3]
+        text = textwrap.fill(mark + written[index], 29)  # type: ignore[index]
+        axes.text(0.5, -0.03, text, transform=axes.transAxes, ha="center", va="top", fontsize=9, color=colour)
+        if human is not None:
+            below = -0.03 - 0.075 * (1 + text.count("\n")) - 0.03
+            grey = textwrap.fill(human[index], 29)
+            axes.text(0.5, below, grey, transform=axes.transAxes, ha="center", va="top", fontsize=9, color="#666666")
+    figure.suptitle(title)
+    return figure
+
+
+def captioner_diagram() -> Figure:
+    """Draw the way of an image and of words through the captioner, with the shape after every part.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = plt.subplots(figsize=(7.6, 3.6), layout="constrained")
+    boxes = {
+        (0.0, 0.0): ("image features", "(N, S, D_in)", "#DDDDDD"),
+        (0.0, 1.0): ("visual_projection", "(N, S, D): memory", COLOURS[4]),
+        (2.6, 0.0): ("word ids", "(N, T)", "#DDDDDD"),
+        (2.6, 1.0): ("embedding", "(N, T, D)", COLOURS[4]),
+        (2.6, 2.0): ("+ positional_encoding", "(N, T, D)", COLOURS[6]),
+        (2.6, 3.0): ("transformer (decoder)", "(N, T, D)", COLOURS[1]),
+        (2.6, 4.0): ("output", "(N, T, V): scores", COLOURS[4]),
+    }
+    for (x, y), (name, shape, colour) in boxes.items():
+        axes.add_patch(FancyBboxPatch((x - 0.9, y - 0.24), 1.8, 0.48, boxstyle="round,pad=0.04", fc=colour, alpha=0.6))
+        axes.text(x, y, name, ha="center", va="center", fontsize=9)
+        axes.text(x + 1.02, y + 0.5, shape, ha="left", va="center", fontsize=8, color="#444444")
+        if (x, y + 1.0) in boxes:
+            axes.annotate("", (x, y + 0.7), (x, y + 0.3), arrowprops={"arrowstyle": "->"})
+    axes.annotate("", (1.62, 3.0), (0.0, 1.3), arrowprops={"arrowstyle": "->", "connectionstyle": "angle"})
+    axes.text(0.05, 3.08, "cross-attention", ha="left", va="bottom", fontsize=8, color="#444444")
+    axes.annotate("", (3.95, 3.0), (4.6, 3.0), arrowprops={"arrowstyle": "->"})
+    axes.text(4.65, 3.0, "causal mask (T, T)", ha="left", va="center", fontsize=9)
+    axes.set(xlim=(-1.1, 6.3), ylim=(-0.4, 4.8))
+    axes.axis("off")
+    return figure
+
+
+def shifted_pair(words: Sequence[str], *, null: str = "<NULL>") -> Figure:
+    """Draw what the model reads and, below each word, the word that is asked for.
+
+    Args:
+        words: T + 1 words of a whole caption, special words included.
+        null: The padding word; where it is asked for, the position costs nothing and is drawn grey.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: If there are fewer than two words.
+    """
+    if len(words) < 2:
+        fix = "pass the whole caption, <START> included"
+        raise ValueError(explain("shifted_pair", "words", "two or more", len(words), fix))
+    figure, axes = plt.subplots(figsize=(0.95 * len(words) + 0.9, 1.9), layout="constrained")
+    for place, (read, target) in enumerate(zip(words, words[1:], strict=False)):
+        counts = target != null
+        for height, word, colour in ((1, read, COLOURS[4]), (0, target, COLOURS[1])):
+            face = colour if counts else "#DDDDDD"
+            axes.add_patch(plt.Rectangle((place + 0.04, height), 0.92, 0.62, facecolor=face, alpha=0.6))
+            axes.text(place + 0.5, height + 0.31, word, ha="center", va="center", fontsize=8)
+        axes.annotate("", (place + 0.5, 0.64), (place + 0.5, 0.98), arrowprops={"arrowstyle": "->"})
+    axes.set_title("grey: the target is padding, the position does not count", fontsize=10)
+    axes.set(xlim=(0, len(words) - 1), ylim=(-0.05, 1.7), xticks=[])
+    axes.set_yticks([1.31, 0.31], ["reads:\ncaptions[:, :-1]", "shall say:\ncaptions[:, 1:]"])
+    _bare(axes)
+    return figure
+
+
+def cache_pictures(words: Sequence[str]) -> Figure:
+    """Draw for which words keys and values are computed at each step, without a cache and with one.
+
+    Args:
+        words: T words that are read, one a step.
+
+    Returns:
+        The figure; the titles count the computations.
+
+    Raises:
+        ValueError: If there is no word.
+    """
+    if len(words) == 0:
+        raise ValueError(explain("cache_pictures", "words", "one or more", "none", "pass the words of a caption"))
+    read, new = np.tri(len(words)), np.eye(len(words))
+    grids = {"without a cache": 2 * read, "with a cache": read + new}
+    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.9), sharey=True, layout="constrained")
+    for axes, (name, grid) in zip(panels, grids.items(), strict=True):
+        axes.imshow(grid, cmap=ListedColormap([NOTHING, REMEMBERED, COMPUTED]), vmin=0, vmax=2)
+        axes.set_title(f"{name}: {int((grid == 2).sum())} computed")
+        axes.set_xticks(range(len(words)), words, rotation=60, ha="right")
+        axes.set_yticks(range(len(words)), range(1, len(words) + 1))
+        axes.set_xticks(np.arange(0.5, len(words) - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, len(words) - 1), minor=True)
+        axes.grid(which="minor", color="white", linewidth=1)
+        axes.set_xlabel("key and value of")
+        _bare(axes)
+    panels[0].set_ylabel("step")
+    marks = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in (COMPUTED, REMEMBERED)]
+    figure.legend(marks, ["computed", "remembered"], loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def word_tree(
+    branches: Mapping[tuple[str, ...], Mapping[str, float]], paths: Mapping[str, Sequence[str]] | None = None
+) -> Figure:
+    """Draw sentences as a tree: each branch carries the probability of its word, each leaf that of the sentence.
+
+    Args:
+        branches: Beginning (a tuple of words, empty at the root) -> {next word: probability}.
+        paths: Name -> sentence to draw in a colour of its own.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: If the tree has no root, or a path leaves the tree.
+    """
+    if () not in branches:
+        raise ValueError(explain("word_tree", "branches", "a tree with a root ()", list(branches), "add the root"))
+    leaves: list[tuple[tuple[str, ...], float]] = []
+    places: dict[tuple[str, ...], float] = {}
+    _place(branches, (), 1.0, leaves, places)
+    followed: dict[tuple[str, ...], tuple[str, str]] = {}
+    for colour, (name, path) in zip((COLOURS[3], COLOURS[0], COLOURS[2]), (paths or {}).items(), strict=False):
+        if tuple(path) not in places:
+            expected, fix = "a sentence of the tree", "follow the branches from the root"
+            raise ValueError(explain("word_tree", f"the path {name!r}", expected, list(path), fix))
+        followed |= {tuple(path[:length]): (colour, name) for length in range(1, len(path) + 1)}
+    depth = max(map(len, places))
+    figure, axes = plt.subplots(figsize=(2.2 * depth + 2.6, 0.46 * len(leaves) + 0.6), layout="constrained")
+    for node, height in places.items():
+        colour, width = (followed[node][0], 2.6) if node in followed else ("#999999", 1.0)
+        if node:
+            axes.plot([len(node) - 1, len(node)], [places[node[:-1]], height], color=colour, linewidth=width, zorder=1)
+        text = f"{node[-1]}  {branches[node[:-1]][node[-1]]:.2f}" if node else "<START>"
+        box = {"facecolor": "white", "edgecolor": colour, "boxstyle": "round,pad=0.25"}
+        axes.text(len(node), height, text, ha="center", va="center", fontsize=9, bbox=box, zorder=2)
+    for node, probability in leaves:
+        colour, name = followed.get(node, ("#444444", ""))
+        axes.text(len(node) + 0.42, places[node], f"= {probability:.2f}  {name}", va="center", fontsize=9, color=colour)
+    axes.set(xlim=(-0.4, depth + 1.2), ylim=(-len(leaves) + 0.4, 0.6))
+    axes.axis("off")
+    return figure
+
+
+def _place(
+    branches: Mapping[tuple[str, ...], Mapping[str, float]],
+    node: tuple[str, ...],
+    probability: float,
+    leaves: list[tuple[tuple[str, ...], float]],
+    places: dict[tuple[str, ...], float],
+) -> None:
+    """Give every node a height: leaves stand one below the other, a parent in the middle of its children."""
+    following = branches.get(node, {})
+    if not following:
+        places[node] = -float(len(leaves))
+        leaves.append((node, probability))
+        return
+    for word, share in following.items():
+        _place(branches, (*node, word), probability * share, leaves, places)
+    heights = [places[(*node, word)] for word in following]
+    places[node] = (heights[0] + heights[-1]) / 2
+
+
+def loss_curve(curves: Mapping[str, Any], *, goal: float | None = None, ylabel: str = "loss") -> Figure:
+    """Draw losses step by step, on a logarithmic scale.
+
+    Args:
+        curves: Name -> (steps,) positive losses.
+        goal: A loss to reach, drawn as a line.
+        ylabel: What the loss is a mean over.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: If there is no curve, or one has not one axis.
+    """
+    figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    for name, losses in as_arrays("loss_curve", curves, 1).items():
+        axes.plot(range(1, len(losses) + 1), losses, label=name)
+    if goal is not None:
+        axes.axhline(goal, color=COLOURS[3], linestyle="--", label=f"goal: {goal:g}")
+    axes.set_yscale("log")
+    axes.set(xlabel="step", ylabel=ylabel)
+    axes.legend(frameon=False)
+    return figure
+
+
+def word_attention(
+    image: Any, words: Sequence[str], weights: Any, grid: tuple[int, int], *, columns: int = 7
+) -> Figure:
+    """Draw, for every word, where in the image the model looked when it chose it.
+
+    Args:
+        image: (height, width, 3), whole numbers up to 255 or fractions up to 1.
+        words: T words.
+        weights: (T, S) attention weights over the places of the grid, row by row.
+        grid: Rows and columns of the grid; S is their product.
+        columns: Pictures in a row.
+
+    Returns:
+        The figure: bright where the model looked; each panel has a scale of its own, its largest weight in the title.
+
+    Raises:
+        ValueError: If the number of words or of places does not fit.
+    """
+    values = as_array("word_attention", "weights", weights, 2)
+    labels = as_labels("word_attention", "words", words, len(values))
+    if values.shape[1] != grid[0] * grid[1]:
+        expected, fix = f"{grid[0] * grid[1]} places of a grid of {grid}", "pass the grid of the features"
+        raise ValueError(explain("word_attention", "weights", expected, values.shape[1], fix))
+    picture = np.asarray(image)
+    height, width = picture.shape[:2]
+    columns = min(columns, len(values))
+    rows = -(-len(values) // columns)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=(1.55 * columns, 1.95 * rows), squeeze=False, layout="constrained"
+    )
+    for axes in panels.flat:
+        axes.axis("off")
+    for axes, word, row in zip(panels.flat, labels, values, strict=False):  # type: ignore[arg-type]
+        axes.imshow(picture, interpolation="nearest")
+        heat = row.reshape(grid) / row.max()
+        axes.imshow(heat, cmap=SEQUENTIAL, alpha=0.65, extent=(0, width, height, 0), interpolation="nearest")
+        axes.set_title(f"{word}\n{row.max():.2f}", fontsize=9)
+    return figure
+
+
+def _bare(axes: Axes) -> None:
+    axes.tick_params(which="both", length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
