@@ -8,14 +8,16 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from cs_transformers.errors import check_count, explain
 from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
 from cs_transformers.plots.style import COLOURS, DIVERGING, SEQUENTIAL
 
-STRIP = 16  # patches in one line of the sentence
+STRIP = 8  # patches in one line of the sentence
 CHANNELS = {"red": COLOURS[3], "green": COLOURS[2], "blue": COLOURS[0]}
+LOOK = LinearSegmentedColormap.from_list("look", ["#222222", COLOURS[1]])  # seen on grey pictures
 ON_PICTURE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
 
 
@@ -189,19 +191,13 @@ def patch_attention(images: Any, weights: Any, titles: Sequence[str] | None = No
         row[0].imshow(picture)
         row[0].set_title(label, fontsize=9)
         for head, (axes, look) in enumerate(zip(row[1:], looks, strict=True)):
-            axes.imshow(picture.mean(axis=-1), cmap="gray", vmin=0, vmax=1)
-            axes.imshow(
-                look,
-                cmap=SEQUENTIAL,
-                vmin=0,
-                vmax=look.max(),
-                alpha=0.7,
-                extent=(-0.5, width - 0.5, height - 0.5, -0.5),
-            )
+            axes.imshow(picture.mean(axis=-1), cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
+            strength = look / (look.max() or 1.0)
+            axes.imshow(strength, cmap=LOOK, vmin=0, vmax=1, alpha=0.85 * strength, extent=(0, width, height, 0))
             axes.set_title(f"head {head}: up to {look.max():.2f}", fontsize=9)
     for axes in panels.flat:
         axes.set(xticks=[], yticks=[])
-    scale = plt.cm.ScalarMappable(plt.Normalize(0, 1), cmap=SEQUENTIAL)
+    scale = plt.cm.ScalarMappable(plt.Normalize(0, 1), cmap=LOOK)
     bar = figure.colorbar(scale, ax=panels[:, -1].tolist(), label="weight", ticks=[0, 1])
     bar.set_ticklabels(["0", "largest"])
     return figure
