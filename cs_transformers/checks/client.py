@@ -99,30 +99,30 @@ class Worker:
     def run(self, job: Job) -> Answer:
         """Run a job and return what is known of its end; never raises for anything the job does.
 
+        A worker that dies under a job is replaced and the job run once more: the machine may be at fault. When it dies
+        again, the job is.
+
         Args:
             job: The check to run.
         """
         with self._lock, tempfile.TemporaryDirectory(prefix="cst-scratch-", ignore_cleanup_errors=True) as scratch:
-            number = next(self._numbers)
-            head = {
-                "job": number,
-                "tree": job.tree,
-                "package": DEFINITIONS,
-                "module": job.module,
-                "scratch": scratch,
-                "check": job.check,
-                "seed": job.seed,
-                "seconds": job.seconds,
-                "memory": job.memory,
-                "forbidden": list(job.forbidden),
-            }
-            self.warm_up()
-            answer, reusable = self._process.ask(number, wire.pack(head, job.arrays), job.seconds, forked=self.fork)
-            if not (reusable and self.fork):
-                self.close()
-            if not self.fork:
-                self.warm_up()
+            answer, alive = self._once(job, scratch)
+            if self.fork and not alive and answer.state != "timeout":
+                answer, alive = self._once(job, scratch)
             return answer
+
+    def _once(self, job: Job, scratch: str) -> tuple[Answer, bool]:
+        number = next(self._numbers)
+        head = {"job": number, "tree": job.tree, "package": DEFINITIONS, "module": job.module, "scratch": scratch,
+                "check": job.check, "seed": job.seed, "seconds": job.seconds, "memory": job.memory,
+                "forbidden": list(job.forbidden)}  # fmt: skip
+        self.warm_up()
+        answer, alive = self._process.ask(number, wire.pack(head, job.arrays), job.seconds, forked=self.fork)
+        if not (alive and self.fork):
+            self.close()
+        if not self.fork:
+            self.warm_up()
+        return answer, alive
 
     def close(self) -> None:
         """End the process."""

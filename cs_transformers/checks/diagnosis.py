@@ -78,20 +78,30 @@ def take(name: str, diagnosis: str, expected: Answer, answer: Answer, parts: lis
     return fingerprint
 
 
-def diagnose(fingerprints: list[Fingerprint], answer: Answer, failed: list[str]) -> list[Fingerprint]:
+def diagnose(
+    fingerprints: list[Fingerprint], answer: Answer, failed: list[str], judged: list[str] | None = None
+) -> list[Fingerprint]:
     """The mistakes whose mark an answer bears, at most one for each failed part.
+
+    Where no mark fits in all parts, one that fits in all judged parts is named, unless two do: later parts mix what
+    earlier ones keep apart, so two mistakes at once leave their own marks only there.
 
     Args:
         fingerprints: Known mistakes.
         answer: The answer.
         failed: Parts that failed, in order.
+        judged: Parts that were judged, those of later stages left out; default: all.
     """
     found: list[Fingerprint] = []
     explained: set[str] = set()
     for part in failed:
         if part in explained:
             continue
-        marked = [mistake for mistake in fingerprints if part in mistake.parts and bears(mistake, answer)]
+        candidates = [mistake for mistake in fingerprints if part in mistake.parts]
+        marked = [mistake for mistake in candidates if bears(mistake, answer)]
+        if not marked and judged is not None:
+            marked = [mistake for mistake in candidates if bears(mistake, answer, judged)]
+            marked = marked if len(marked) == 1 else []
         if marked:
             widest = max(marked, key=lambda mistake: len(mistake.parts))
             found.append(widest)
@@ -99,15 +109,16 @@ def diagnose(fingerprints: list[Fingerprint], answer: Answer, failed: list[str])
     return found
 
 
-def bears(mistake: Fingerprint, answer: Answer) -> bool:
+def bears(mistake: Fingerprint, answer: Answer, parts: list[str] | None = None) -> bool:
     """Whether an answer gives, in every part that a mistake changes, what the mistake gives.
 
     Args:
         mistake: A known mistake.
         answer: The answer.
+        parts: Parts to look at; default: all.
     """
     numbers = mistake.numeric
-    for part in mistake.parts:
+    for part in mistake.parts if parts is None else mistake.parts & set(parts):
         wanted, got = mistake.errors.get(part), _error(part, answer)
         if (wanted is None) != (got is None):
             return False

@@ -22,7 +22,7 @@ def forbidden_use(body: str, forbidden: tuple[str, ...]) -> tuple[int, str] | No
         ...               ("torch.nn.functional.scaled_dot_product_attention",))
         (1, 'torch.nn.functional.scaled_dot_product_attention')
     """
-    names = {dotted.rpartition(".")[2]: dotted for dotted in forbidden}
+    names = {dotted.rpartition(".")[2]: dotted for dotted in reversed(forbidden)}
     try:
         tree = ast.parse(textwrap.dedent(body))
     except SyntaxError:

@@ -40,7 +40,7 @@ def check(id: str, *, details: bool = False) -> None:
             file.write(json.dumps(asdict(verdict)) + "\n")
     if details:
         for part, passed in verdict.parts.items():
-            print(f"  {'passed' if passed else 'not passed':>10}  {part}")
+            print(f"  {'not judged' if passed is None else 'passed' if passed else 'not passed':>10}  {part}")
         if verdict.output:
             print(f"  your code printed:\n{verdict.output}")
 

@@ -111,7 +111,7 @@ def find_regions(text: str, path: str = "<source>") -> list[Region]:
     opened: tuple[str, str, int, str] | None = None
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        match = _MARKER.match(line.rstrip("\n"))
+        match = _MARKER.match(line.rstrip("\n")) if "###" in line else None
         if match is None:
             continue
         kind, name = _parse_marker(match["rest"], path, number)

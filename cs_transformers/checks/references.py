@@ -90,7 +90,7 @@ def save(exercise: str, reference: Reference, folder: Path = FOLDER) -> Path:
         "texts": expected.texts,
         "fingerprints": [fingerprint.to_record() for fingerprint in reference.fingerprints],
     }
-    encoded = np.frombuffer(json.dumps(text, sort_keys=True).encode(), dtype=np.uint8)
+    encoded = np.frombuffer(json.dumps(text).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, text=encoded, **{key: expected.arrays[key] for key in sorted(expected.arrays)})
     path = path_of(exercise, folder)

@@ -15,7 +15,7 @@ from .diagnosis import OBSERVED, diagnose
 from .forbidden import forbidden_use
 from .markers import HELPERS, is_stub
 from .registry import EXERCISES, Exercise, closure, definitions_of
-from .stages import ADVICE, Finding, Outcome, judge, points_of
+from .stages import ADVICE, STAGES, Finding, Outcome, judge, points_of, stage_of
 from .verdict import Verdict
 
 GIVEN = "given/"
@@ -114,13 +114,16 @@ class Runner:
         files = sorted({EXERCISES[id].file for id in ids if EXERCISES[id].file})
         return tree.read_answers(self.package, files)
 
+    def _sources(self) -> dict[str, str]:
+        return tree.pristine_sources(self.package) if self.sources is None else self.sources
+
     def _has_text(self, id: str) -> bool:
         """Whether an inline answer to a question was written (cells ``%%answer`` keep it in ``answers/``)."""
         path = self.package.parent / "answers" / f"{id}.md"
         return path.is_file() and path.read_text(encoding="utf-8", errors="replace").strip() not in ("", EMPTY_ANSWER)
 
     def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
-        sources = tree.pristine_sources(self.package) if self.sources is None else self.sources
+        sources = self._sources()
         with tempfile.TemporaryDirectory(prefix="cst-tree-", ignore_cleanup_errors=True) as folder:
             root = Path(folder).resolve()
             tree.rebuild(root, sources, answers, without_helpers=without)
@@ -149,7 +152,7 @@ class Runner:
         if not exercise.parts:
             verdict.state = "awaiting review" if self._has_text(exercise.id) else "not attempted"
             return verdict
-        if _refused(verdict, exercise, answers):
+        if _refused(verdict, exercise, answers, tree.expected_regions(exercise.file, exercise.id, self._sources())):
             return verdict
         try:
             reference = references.load(exercise.id)
@@ -226,7 +229,10 @@ def _explain(
             verdict.state = "not attempted"
         verdict.lines = [first.sentence]
         return
-    verdict.diagnosis = [mistake.diagnosis for mistake in diagnose(reference.fingerprints, answer, _failed(outcome))]
+    verdict.diagnosis = [
+        mistake.diagnosis
+        for mistake in diagnose(reference.fingerprints, answer, *_failed_and_judged(exercise, outcome))
+    ]
     if verdict.diagnosis:
         verdict.lines = list(verdict.diagnosis)
     else:
@@ -234,20 +240,23 @@ def _explain(
     verdict.lines.append(f'hint("{exercise.id}") says more, one step at a time')
 
 
-def _failed(outcome: Outcome) -> list[str]:
-    return [finding.part for finding in outcome.findings]
+def _failed_and_judged(exercise: Exercise, outcome: Outcome) -> tuple[list[str], list[str]]:
+    failed = [finding.part for finding in outcome.findings]
+    last = STAGES.index(stage_of(failed[0]))
+    return failed, [part for part in exercise.parts if STAGES.index(stage_of(part)) <= last] + [OBSERVED]
 
 
 def _advice(finding: Finding) -> list[str]:
     return [ADVICE[finding.aspect]] if finding.aspect in ADVICE else []
 
 
-def _refused(verdict: Verdict, exercise: Exercise, answers: tree.Answers) -> bool:
+def _refused(verdict: Verdict, exercise: Exercise, answers: tree.Answers, expected: set[str]) -> bool:
     """Whether the answer's text alone decides: broken markers, no answer yet, not Python, a forbidden name."""
     file, regions = exercise.file, answers.of(exercise.file, exercise.id)
     problem = answers.problems.get((file, ""))
-    if problem is None and not regions:
-        problem = (0, f"the region of exercise {exercise.id} is missing; restore its marker lines")
+    missing = sorted(expected - set(regions)) or ([] if regions else [exercise.id])
+    if problem is None and missing:
+        problem = (0, f"the region of exercise {missing[0]} is missing; restore its marker lines")
     problem = problem or next(
         (answers.problems[file, name] for name in regions if (file, name) in answers.problems), None
     )

@@ -60,11 +60,11 @@ class Outcome:
     """Findings of one answer, in the order of the parts.
 
     Args:
-        parts: Whether each part passed.
+        parts: Whether each part passed; None for those behind the stage that stopped.
         findings: Why parts failed, in order.
     """
 
-    parts: dict[str, bool] = field(default_factory=dict)
+    parts: dict[str, bool | None] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -91,7 +91,7 @@ def judge(parts: dict[str, int], expected: Answer, answer: Answer) -> Outcome:
         if outcome.findings:
             break
     for part in parts:
-        outcome.parts.setdefault(part, False)
+        outcome.parts.setdefault(part, None)
     return outcome
 
 
@@ -180,7 +180,7 @@ def points_of(parts: dict[str, int], outcome: Outcome) -> int:
     for part, points in parts.items():
         if points:
             earned.append(points if outcome.parts[part] else 0)
-        elif earned and not outcome.parts[part]:
+        elif earned and outcome.parts[part] is False:
             earned[-1] = 0
     return sum(earned)
 

@@ -11,7 +11,17 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .markers import HELPERS, MarkerError, Region, body_problem, lift, read_source, remove_reference_only, splice
+from .markers import (
+    HELPERS,
+    MarkerError,
+    Region,
+    body_problem,
+    lift,
+    read_source,
+    remove_reference_only,
+    splice,
+    stub_line,
+)
 
 PACKAGE_NAME = "cs_transformers"
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -99,7 +109,7 @@ def rebuild(
     Args:
         folder: Empty folder for the tree.
         sources: Pristine sources by path.
-        answers: Answers to splice; regions with a problem stay as the pristine source has them.
+        answers: Answers to splice; regions with a problem become stubs.
         without_helpers: Files whose ``helpers`` region is left out.
 
     Returns:
@@ -123,15 +133,21 @@ def _bodies(path: str, text: str, answers: Answers, without_helpers: frozenset[s
         return {}
     bodies = {}
     for name, place in lift(text, path).items():
-        left_out = name == HELPERS and path in without_helpers
-        if name in lifted and (path, name) not in answers.problems and not left_out:
-            body = lifted[name].body
-            if lifted[name].indent != place.indent and name != HELPERS:
-                continue
-            bodies[name] = body
-        elif left_out:
-            bodies[name] = ""
+        if name not in lifted:
+            continue
+        if (path, name) in answers.problems or (name == HELPERS and path in without_helpers):
+            # Never what the pristine source has there: that may be the solution.
+            bodies[name] = place.indent + stub_line(name)
+        else:
+            bodies[name] = _moved(lifted[name], place.indent)
     return bodies
+
+
+def _moved(region: Region, indent: str) -> str:
+    if region.indent == indent:
+        return region.body
+    lines = region.body.splitlines(keepends=True)
+    return "".join(indent + line.removeprefix(region.indent) if line.strip() else line for line in lines)
 
 
 def student_line(file: str, line: int, tree: Path, answers: Answers) -> int:
@@ -148,6 +164,18 @@ def student_line(file: str, line: int, tree: Path, answers: Answers) -> int:
         if region.first <= line <= region.last and name in answers.regions.get(file, {}):
             return answers.regions[file][name].first + line - region.first
     return line
+
+
+def expected_regions(file: str, exercise: str, sources: dict[str, str]) -> set[str]:
+    """Names of the regions that an exercise has in the pristine sources.
+
+    Args:
+        file: File of the package.
+        exercise: Its id.
+        sources: Pristine sources by path.
+    """
+    regions = lift(sources.get(file, ""), file).values()
+    return {region.name for region in regions if region.exercise == exercise}
 
 
 def digest(answers: Answers, wanted: list[tuple[str, str]]) -> str:

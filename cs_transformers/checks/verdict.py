@@ -22,7 +22,7 @@ class Verdict:
         lines: Sentences below the verdict: where it fails, the diagnosis, what to do.
         stage: First stage that fails, or empty.
         diagnosis: Known mistakes that reproduce exactly these numbers; empty when none does.
-        parts: Whether each part passed, for those that were judged.
+        parts: Whether each part passed; None for those that were not judged.
         review: Points that a person gives for the text of this exercise.
         output: The beginning of what the student's code printed.
         detail: Why it was stopped, what blocks it.
@@ -36,7 +36,7 @@ class Verdict:
     lines: list[str] = field(default_factory=list)
     stage: str = ""
     diagnosis: list[str] = field(default_factory=list)
-    parts: dict[str, bool] = field(default_factory=dict)
+    parts: dict[str, bool | None] = field(default_factory=dict)
     review: int = 0
     output: str = ""
     detail: str = ""

@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 
 OUTPUT_LIMIT = 20_000
+IDLE_SECONDS = 0.3
+JOBS_BEFORE_PREPARING = 2
 
 
 def _load_wire():
@@ -48,11 +50,24 @@ def main(mode: str) -> None:
     if mode == "serve":
         _become_subreaper()
     _write_all(answers, wire.pack({"ready": os.getpid()}, {}))
-    while (job := wire.read(sys.stdin.buffer)) is not None:
+    jobs, prepared = 0, False
+    while True:
+        if not prepared and (jobs >= JOBS_BEFORE_PREPARING or _idle()):
+            torch.ones(1, 1, device="meta").tril()  # loads some 900 modules that torch loads on first use
+            prepared = True
+        job = wire.read(sys.stdin.buffer)
+        if job is None:
+            return
         if mode == "once":
             _write_all(answers, _perform(job))
             os._exit(0)
         _write_all(answers, _forked(job))
+        jobs += 1
+
+
+def _idle() -> bool:
+    """Whether no job arrives for a moment."""
+    return os.name != "posix" or not select.select([0], [], [], IDLE_SECONDS)[0]
 
 
 def _perform(job) -> bytes:

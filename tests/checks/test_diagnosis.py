@@ -61,6 +61,19 @@ def test_where_only_one_part_is_explained_only_that_one_is_named() -> None:
     assert diagnose(BOTH, answer(split=2.0, join=9.0, gradients=2.0), PARTS[:2]) == [SPLIT]
 
 
+def test_later_parts_may_mix_two_mistakes_where_the_judged_ones_keep_them_apart() -> None:
+    mixed = answer(split=2.0, join=3.0, gradients=6.0)
+    assert diagnose(BOTH, mixed, PARTS[:2]) == [JOIN]
+    assert diagnose(BOTH, mixed, PARTS[:2], judged=PARTS[:2]) == [SPLIT, JOIN]
+
+
+def test_two_marks_that_only_later_parts_could_tell_apart_are_no_diagnosis() -> None:
+    twin = take("twin", "Split is wrong in another way.", RIGHT, answer(split=2.0, gradients=5.0), PARTS)
+    mixed = answer(split=2.0, gradients=6.0)
+    assert diagnose([SPLIT, twin], mixed, PARTS[:1], judged=PARTS[:2]) == []
+    assert diagnose([SPLIT, twin], answer(split=2.0, gradients=5.0), PARTS[:1], judged=PARTS[:2]) == [twin]
+
+
 def test_a_permuted_array_of_the_same_numbers_is_another_array() -> None:
     one = answer()
     one.arrays["values: join/x"] = one.arrays["values: join/x"][::-1].copy()

@@ -7,9 +7,8 @@ from itertools import combinations
 import pytest
 
 from cs_transformers.checks import EXERCISES, references
-from cs_transformers.checks.client import Answer
-from cs_transformers.checks.diagnosis import bears, diagnose
-from cs_transformers.checks.refresh import Mistake, fingerprint, mistakes_of, recorded, with_mistake
+from cs_transformers.checks.diagnosis import bears, diagnose, take
+from cs_transformers.checks.refresh import Mistake, mistakes_of, recorded, with_mistake
 from cs_transformers.checks.runner import Runner
 from cs_transformers.checks.stages import judge, points_of
 from cs_transformers.checks.tree import Answers
@@ -69,11 +68,9 @@ def test_with_fresh_inputs_solutions_pass_and_mistakes_are_named(id: str, runner
     assert points_of(one.parts, judge(one.parts, expected, recorded(runner, one, solved, FRESH))) == sum(
         one.parts.values()
     )
-    answers: dict[str, Answer] = {}
-    prints = []
-    for mistake in mistakes_of(id):
-        prints.append(fingerprint(runner, one, solved, mistake, expected, FRESH))
-        answers[mistake.diagnosis] = recorded(runner, one, with_mistake(solved, one.file, mistake), FRESH)
+    wrong = {mistake.diagnosis: with_mistake(solved, one.file, mistake) for mistake in mistakes_of(id)}
+    answers = {sentence: recorded(runner, one, bodies, FRESH) for sentence, bodies in wrong.items()}
+    prints = [take(sentence, sentence, expected, answer, list(one.parts)) for sentence, answer in answers.items()]
     for sentence, answer in answers.items():
         outcome = judge(one.parts, expected, answer)
         assert points_of(one.parts, outcome) < sum(one.parts.values()), sentence
