@@ -16,7 +16,15 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from .cache import KeyValueCache, extend_cache
-from .errors import autocast_is_on, check_count, check_probability, check_same_kind, check_shape, check_tensor, explain
+from .errors import (
+    check_count,
+    check_like_weights,
+    check_probability,
+    check_same_kind,
+    check_shape,
+    check_tensor,
+    explain,
+)
 from .masks import check_attention_mask, combine_masks
 
 ### BEGIN SOLUTION helpers
@@ -432,9 +440,9 @@ class MultiHeadAttention(nn.Module):
         mask = combine_masks(attn_mask, key_mask, scores_shape, device=query.device, who="MultiHeadAttention")
         dropout_p = self.attn_drop.p if self.attn_drop.training else 0.0
         # Exercise 1.6: project, split the heads, attend, join the heads, project (about 6 lines). `self._project`
-        # applies self.query, self.key and self.value; `_attend` calls your scaled_dot_product_attention and returns a
-        # pair: what was mixed, and the weights or None. With a cache, pass keys and values of the heads through
-        # `extend_cache(cache, k, v)` and use what it returns.
+        # applies self.query, self.key and self.value; `_attend(q, k, v, mask, dropout_p, need_weights)` calls your
+        # scaled_dot_product_attention and returns a pair: what was mixed, and the weights or None. With a cache, pass
+        # keys and values of the heads through `extend_cache(cache, k, v)` and use what it returns.
         ### BEGIN SOLUTION 1.6
         q, k, v = (split_heads(x, self.n_head) for x in self._project(query, key, value))  # (N, H, T or S, K)
         if cache is not None:
@@ -447,7 +455,7 @@ class MultiHeadAttention(nn.Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         ### BEGIN REFERENCE ONLY
         # One product for all that read the same tensor; a layer that was replaced or hooked is called by itself.
-        if key is value and all(_is_plain(layer) for layer in (self.query, self.key, self.value)):
+        if key is value and _are_plain(self.query, self.key, self.value):
             if query is key:
                 return fused_projection(query, (self.query, self.key, self.value))
             return self.query(query), *fused_projection(key, (self.key, self.value))
@@ -465,10 +473,7 @@ class MultiHeadAttention(nn.Module):
         fix = "value needs one row for every key"
         check_shape(who, "value", value, fix, N=len(query), S=key.shape[1], D=self.emd_dim)
         check_same_kind(who, "query", query=query, key=key, value=value)
-        weight = getattr(self.proj, "weight", None)
-        if weight is not None and weight.dtype != query.dtype and not autocast_is_on(query):
-            fix = f"convert the input with .to({weight.dtype}) or the module with .to({query.dtype})"
-            raise TypeError(explain(who, "query", f"{weight.dtype} like the parameters", query.dtype, fix))
+        check_like_weights(who, self.proj, query=query)
         remembered = 0 if cache is None else _check_cache(who, cache, query, self.n_head, self.head_dim)
         return query.shape[0], self.n_head, query.shape[1], remembered + key.shape[1]
 
@@ -546,8 +551,10 @@ def _fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
     return mixed.masked_fill(dead, 0.0)
 
 
-def _is_plain(layer: nn.Module) -> bool:
-    return type(layer) is nn.Linear and not (layer._forward_hooks or layer._forward_pre_hooks)
+def _are_plain(*layers: nn.Module) -> bool:
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    plain = all(type(layer) is nn.Linear and not any(getattr(layer, name) for name in hooks) for layer in layers)
+    return plain and len({layer.bias is None for layer in layers}) == 1
 
 
 ### END REFERENCE ONLY

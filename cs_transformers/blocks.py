@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .cache import DecoderCache, DecoderLayerCache
-from .errors import check_choice, check_count, check_probability, check_shape, check_tensor, explain
+from .errors import check_choice, check_count, check_like_weights, check_probability, check_shape, check_tensor, explain
 from .masks import check_masks
 
 ### BEGIN SOLUTION helpers
@@ -69,13 +69,14 @@ class FeedForwardNetwork(nn.Module):
             The shape of ``x``.
 
         Raises:
-            TypeError: If ``x`` is no floating tensor.
-            ValueError: If the last axis is not D.
+            TypeError: If ``x`` is no tensor of the dtype of the weights.
+            ValueError: If the last axis is not D, or ``x`` is not where the weights are.
         """
         check_tensor("FeedForwardNetwork", "x", x)
         if x.shape[-1:] != (self.fc1.in_features,):
             expected = f"of shape (..., D) with D = {self.fc1.in_features}"
             raise ValueError(explain("FeedForwardNetwork", "x", expected, tuple(x.shape), "check the last axis"))
+        check_like_weights("FeedForwardNetwork", self.fc1, x=x)
         # Exercise 3.1: self.fc1, the activation self.gelu, self.dropout, self.fc2 (about 1 line).
         ### BEGIN SOLUTION 3.1
         return self.fc2(self.dropout(self.gelu(self.fc1(x))))
@@ -592,13 +593,11 @@ def _final_norm(layer: nn.Module) -> nn.LayerNorm | None:
 def _layer_caches(cache: DecoderCache | None, num_layers: int) -> list[DecoderLayerCache | None]:
     if cache is None:
         return [None] * num_layers
+    fix = "make one with DecoderCache(num_layers)"
     if not isinstance(cache, DecoderCache):
-        fix = "make one with DecoderCache(num_layers)"
         raise TypeError(explain("TransformerDecoder", "cache", "a DecoderCache", type(cache).__name__, fix))
     if len(cache.layers) != num_layers:
-        expected = f"for {num_layers} layers"
-        fix = "make one with DecoderCache(num_layers)"
-        raise ValueError(explain("TransformerDecoder", "cache", expected, len(cache.layers), fix))
+        raise ValueError(explain("TransformerDecoder", "cache", f"for {num_layers} layers", len(cache.layers), fix))
     return list(cache.layers)
 
 
@@ -616,3 +615,6 @@ def _check_pos(who: str, name: str, pos: Tensor | None, tokens: Tensor) -> None:
     if tuple(pos.shape) not in ((batch, length, width), (1, length, width), (length, width)):
         expected = f"of shape {(batch, length, width)}, (1, {length}, {width}) or {(length, width)}"
         raise ValueError(explain(who, name, expected, tuple(pos.shape), "give one vector per token"))
+    if pos.device != tokens.device:
+        fix = f"move it with .to({str(tokens.device)!r})"
+        raise ValueError(explain(who, name, f"on {tokens.device} like the tokens", pos.device, fix))

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def explain(who: str, name: str, expected: str, got: object, fix: str) -> str:
@@ -174,6 +174,31 @@ def check_same_kind(who: str, like: str, **tensors: Tensor) -> None:
         if other.device != reference.device:
             fix = f"move it: {name}.to({str(reference.device)!r})"
             raise ValueError(explain(who, name, f"on {reference.device} like {like}", other.device, fix))
+
+
+def check_like_weights(who: str, layer: nn.Module, **tensors: Tensor) -> None:
+    """Require inputs of the dtype and on the device of a layer's weights.
+
+    Args:
+        who: The class or function the caller used.
+        layer: The layer that will read them; one without weights, put in its place, takes anything.
+        **tensors: The inputs, by name.
+
+    Raises:
+        TypeError: If a dtype differs. Under autocast, torch picks the dtypes itself: nothing is raised.
+        ValueError: If a device differs.
+
+    Example:
+        >>> check_like_weights("FeedForwardNetwork", nn.Linear(2, 2), x=torch.zeros(1, 2))
+    """
+    weight = getattr(layer, "weight", None)
+    if not isinstance(weight, Tensor):
+        return
+    for name, tensor in tensors.items():
+        if tensor.dtype != weight.dtype and not autocast_is_on(weight):
+            fix = f"convert the input with .to({weight.dtype}) or the module with .to({tensor.dtype})"
+            raise TypeError(explain(who, name, f"{weight.dtype} like weights", tensor.dtype, fix))
+    check_same_kind(who, "weights", weights=weight, **tensors)
 
 
 def autocast_is_on(tensor: Tensor) -> bool:

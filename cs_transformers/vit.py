@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .blocks import TransformerEncoder, TransformerEncoderLayer, init_weights
-from .errors import check_choice, check_count, check_same_kind, check_tensor, explain
+from .errors import check_choice, check_count, check_like_weights, check_tensor, explain
 from .positional import LearnedPositionalEncoding, PositionalEncoding
 
 ### BEGIN SOLUTION helpers
@@ -115,9 +115,7 @@ class PatchEmbedding(nn.Module):
         if tuple(x.shape[2:]) != self.image_shape:
             fix = "resize the images, or build the model with their img_size"
             raise ValueError(explain(who, "x", f"images of (H, W) = {self.image_shape}", tuple(x.shape[2:]), fix))
-        weight = getattr(self.proj, "weight", None)
-        if isinstance(weight, Tensor):  # a projection put in its place need not have one
-            check_same_kind(who, "weights", weights=weight, x=x)
+        check_like_weights(who, self.proj, x=x)
 
 
 class VisionTransformer(nn.Module):

@@ -345,6 +345,11 @@ def test_a_layer_that_is_watched_or_replaced_is_called_by_itself() -> None:
     torch.testing.assert_close(attend(x, x, x), expected, **EXACT)
     assert seen == ["key"]
     handle.remove()
+    handle = attend.value.register_full_backward_hook(lambda *_: seen.append("back"))
+    leaf = noise(N, T, D).requires_grad_()
+    attend(leaf, leaf, leaf).sum().backward()
+    assert seen == ["key", "back"]
+    handle.remove()
 
     class Doubled(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
@@ -353,6 +358,14 @@ def test_a_layer_that_is_watched_or_replaced_is_called_by_itself() -> None:
     half = Doubled(D, D).double()
     half.load_state_dict({name: p / 2 for name, p in attend.value.state_dict().items()})
     attend.value = half
+    torch.testing.assert_close(attend(x, x, x), expected, **EXACT)
+
+
+def test_a_key_layer_without_a_bias_changes_no_weight() -> None:
+    """A shift common to all keys cancels in the softmax, which is why some models leave this bias out."""
+    attend, x = module(), noise(N, T, D)
+    expected = attend(x, x, x)
+    attend.key.bias = None
     torch.testing.assert_close(attend(x, x, x), expected, **EXACT)
 
 
@@ -744,7 +757,14 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
         "call: dtype",
         lambda: attend(*[x.float()] * 3),
         TypeError,
-        "torch.float64 like the parameters, got torch.float32",
+        "query must be torch.float64 like weights, got torch.float32",
+    )
+    meta = x.to("meta")
+    yield (
+        "call: device",
+        lambda: attend(meta, meta, meta),
+        ValueError,
+        "query must be on cpu like weights, got meta; mo",
     )
     yield "call: mixed", lambda: attend(x, m.float(), m), TypeError, "key must be torch.float64 like query"
     yield (

@@ -512,6 +512,8 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
     dec(x[:, :1], m, cache=full)
     yield "ffn: width", lambda: ffn(x[..., :5]), ValueError, r"\(\.\.\., D\) with D = 12, got \(3, 4, 5\)"
     yield "ffn: ints", lambda: ffn(x.long()), TypeError, "FeedForwardNetwork: x must be a tensor of a floating dtype"
+    yield "ffn: dtype", lambda: ffn(x.float()), TypeError, "x must be torch.float64 like weights, got torch.float32"
+    yield "ffn: device", lambda: ffn(x.to("meta")), ValueError, "x must be on cpu like weights, got meta; move it"
     yield "ffn: inner", lambda: FeedForwardNetwork(D, 0), ValueError, "ffn_dim must be a positive whole number, got 0"
     yield "ffn: outer", lambda: FeedForwardNetwork("a", 1), TypeError, r"embed_dim must be .* got 'a' \(str\)"
     yield "ffn: drop", lambda: FeedForwardNetwork(D, F_, 2), ValueError, "dropout must be a probability from 0 to 1"
@@ -547,6 +549,13 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
         r"src_key_mask .* \(3, 4\), got \(3, 5\)",
     )
     yield "encoder: pos", lambda: enc(x, pos=m), ValueError, r"pos must be .* or \(4, 12\), got \(3, 5, 12\)"
+    far = torch.zeros(T, D, device="meta")
+    yield (
+        "encoder: far",
+        lambda: enc(x, pos=far),
+        ValueError,
+        r"pos must be on cpu like the tokens, got meta; move .*cpu",
+    )
     yield "encoder: add", lambda: enc(x, torch.full((T, T), -1e9)), ValueError, "additive mask: pass"
     yield "decoder: tgt", lambda: dec(x[..., :3], m), ValueError, r"tgt must be .* \(any, any, 12\), got \(3, 4, 3\)"
     yield "decoder: batch", lambda: dec(x, m[:2]), ValueError, r"memory must be .* \(3, any, 12\), got \(2, 5, 12\)"

@@ -13,12 +13,19 @@ from cs_transformers.errors import (
     autocast_is_on,
     check_choice,
     check_count,
+    check_like_weights,
     check_probability,
     check_same_kind,
     check_shape,
     check_tensor,
     explain,
 )
+
+
+def test_a_layer_without_weights_takes_anything_and_autocast_picks_dtypes_itself() -> None:
+    check_like_weights("who", nn.Identity(), x=torch.zeros(2, dtype=torch.float64, device="meta"))
+    with torch.autocast("cpu", torch.bfloat16):
+        check_like_weights("who", nn.Linear(2, 2), x=torch.zeros(2, dtype=torch.bfloat16))
 
 
 def test_a_message_says_who_expected_got_and_what_to_do() -> None:
@@ -105,6 +112,11 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
         ValueError,
         "on cpu like x, got meta; move it",
     )
+    layer = nn.Linear(4, 2)
+    kind = "A: x must be torch.float32 like weights, got torch.float64; convert the input with .* or the module with"
+    yield "weights", lambda: check_like_weights("A", layer, x=x.double()), TypeError, kind
+    place = "A: x must be on cpu like weights, got meta; move it"
+    yield "place", lambda: check_like_weights("A", layer, x=x.to("meta")), ValueError, place
 
 
 CALLS = list(wrong_calls())
