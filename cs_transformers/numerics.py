@@ -116,9 +116,9 @@ def _slopes(
     entries = torch.arange(tensor.numel())
     if tensor.numel() > max_entries:
         entries = torch.randperm(tensor.numel(), generator=torch.Generator().manual_seed(0))[:max_entries]
-    numbers = tensor.detach()  # shares its memory with the tensor the function sees
+    numbers = tensor.detach()[None]  # shares its memory with the tensor the function sees; a scalar has no index
     numeric = torch.zeros(len(entries), dtype=torch.float64)
-    for row, place in enumerate(zip(*torch.unravel_index(entries, tensor.shape), strict=True)):
+    for row, place in enumerate(zip(*torch.unravel_index(entries, numbers.shape), strict=True)):
         before = numbers[place].item()
         numbers[place] = before + step
         above = loss()

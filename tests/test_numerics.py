@@ -96,6 +96,22 @@ def test_a_gradient_of_exactly_zero_passes() -> None:
     assert gradient_check(lambda x: x * 0, noise(3)) == 0.0
 
 
+def test_a_single_number_is_moved_too() -> None:
+    scale = torch.tensor(0.3)
+    assert gradient_check(lambda s, x: s.sin() * x, [scale, noise(3)]) < 1e-6
+    assert gradient_check(Faulty.apply, scale) > 0.1
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(0.7))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.scale.exp() * x
+
+    assert gradient_check(Scaled(), noise(4)) < 1e-6
+
+
 def test_parameters_of_a_module_are_checked_too() -> None:
     class Wrong(nn.Module):
         def __init__(self) -> None:
