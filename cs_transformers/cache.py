@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .errors import check_count, check_tensor, explain
+from .errors import check_count, check_same_kind, check_tensor, explain
 
 ### BEGIN SOLUTION helpers
 # Your own imports and functions for this module.
@@ -144,8 +144,8 @@ def extend_cache(cache: KeyValueCache, key: Tensor, value: Tensor) -> tuple[Tens
         Keys and values of all tokens so far, (N, H, S + S', K) each.
 
     Raises:
-        TypeError: If ``cache`` is no ``KeyValueCache``, or key or value is no tensor.
-        ValueError: If the shapes do not fit each other or the cache.
+        TypeError: If ``cache`` is no ``KeyValueCache``, key or value is no tensor, or a dtype is not the cache's.
+        ValueError: If the shapes do not fit each other or the cache, or a device is not the cache's.
 
     Example:
         >>> cache, step = KeyValueCache(), torch.ones(1, 2, 1, 4)
@@ -179,12 +179,15 @@ def _check_extension(cache: KeyValueCache, key: Tensor, value: Tensor) -> None:
     if value.shape[:3] != key.shape[:3] or value.dim() != 4:
         fix = "pass the keys and values of the same tokens"
         raise ValueError(explain(who, "value", f"of the shape of key, {tuple(key.shape)}", tuple(value.shape), fix))
-    if cache.key is not None:
-        batch, heads, _, width = cache.key.shape
-        if (key.shape[0], key.shape[1], key.shape[3]) != (batch, heads, width):
+    for name, new, old in (("key", key, cache.key), ("value", value, cache.value)):
+        if old is None:
+            continue
+        batch, heads, _, width = old.shape
+        if (new.shape[0], new.shape[1], new.shape[3]) != (batch, heads, width):
             expected = f"of shape (N, H, S, K) = ({batch}, {heads}, any, {width}) like the cache"
             fix = "start a new cache for another batch, or reorder this one"
-            raise ValueError(explain(who, "key", expected, tuple(key.shape), fix))
+            raise ValueError(explain(who, name, expected, tuple(new.shape), fix))
+        check_same_kind(who, "the cache", **{"the cache": old, name: new})
 
 
 def _check_index(index: Tensor) -> None:

@@ -111,6 +111,17 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[KeyValueCache], object], type
     )
     batch = r"\(3, 2, any, 6\) like the cache, got \(2, 2, 1, 6\); start a new cache for another batch"
     yield "batch", lambda c: extend_cache(c, key[:2], key[:2]), ValueError, batch
+    wide = torch.zeros(N, H, 1, 9)
+    yield (
+        "width",
+        lambda c: extend_cache(c, key, wide),
+        ValueError,
+        r"value must be .* any, 6\) like the cache, got \(3",
+    )
+    kind = "key must be torch.float32 like the cache, got torch.float64"
+    yield "dtype", lambda c: extend_cache(c, key.double(), key), TypeError, kind
+    place = "value must be on cpu like the cache, got meta; move it"
+    yield "device", lambda c: extend_cache(c, key, key.to("meta")), ValueError, place
     yield "heads", lambda c: extend_cache(c, key[:, :1], key[:, :1]), ValueError, "like the cache"
     yield "order", lambda c: c.reorder([0]), TypeError, "reorder: index must be a torch.Tensor, got list"
     yield "floats", lambda c: c.reorder(torch.ones(2)), TypeError, "index must be whole numbers, got torch.float32"
