@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .attention import causal_mask
+from .attention import causal_mask, recorded_weights
 from .blocks import TransformerDecoder, TransformerDecoderLayer, init_weights
 from .cache import DecoderCache
 from .decoding import beam_search, greedy_decode
@@ -290,9 +290,9 @@ class CaptioningTransformer(nn.Module):
             "cross_attention", "layer", layer, range(-self.transformer.num_layers, self.transformer.num_layers)
         )
         attention = self.transformer.layers[layer].cross_attn
-        with self._evaluating(), _asked_for_weights(attention) as weights:
+        with self._evaluating(), recorded_weights(attention) as weights:
             self(features, captions, memory_mask=memory_mask)
-        return weights[0]
+        return weights[""][0]
 
     def _place(self, memory: Tensor) -> Tensor:
         """Add positions to the image tokens, where the model has any."""
@@ -366,10 +366,11 @@ class CaptioningTransformer(nn.Module):
 
     def _state_of(self, features: Tensor | np.ndarray, memory_mask: Tensor | np.ndarray | None) -> CaptioningState:
         weight = self.embedding.weight
-        features = _to_tensor("features", features).to(weight.device)
+        features = _to_tensor("features", features)
         check_tensor(type(self).__name__, "features", features)
         mask = None if memory_mask is None else _to_tensor("memory_mask", memory_mask)
-        return self.start_state(features.to(weight.dtype), memory_mask=mask)
+        # The dtype first: Apple's GPUs have no float64.
+        return self.start_state(features.to(weight.dtype).to(weight.device), memory_mask=mask)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -423,26 +424,6 @@ def caption_loss(
     counted = targets != null if mean_over == "words" else torch.ones_like(targets)  # (N, T)
     return total / counted.sum().clamp(min=1)
     ### END SOLUTION 4.2
-
-
-@contextmanager
-def _asked_for_weights(attention: nn.Module) -> Iterator[list[Tensor]]:
-    """Have an attention layer inside a model report its weights while the model goes on as before."""
-    weights: list[Tensor] = []
-
-    def ask(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        return args, {**kwargs, "need_weights": True}
-
-    def keep(_module: nn.Module, _args: tuple, out: tuple[Tensor, Tensor]) -> Tensor:
-        weights.append(out[1])
-        return out[0]
-
-    handles = attention.register_forward_pre_hook(ask, with_kwargs=True), attention.register_forward_hook(keep)
-    try:
-        yield weights
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _null_id(word_to_idx: Mapping[str, int]) -> int:

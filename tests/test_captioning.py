@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cs_transformers.captioning import CaptioningState, CaptioningTransformer, caption_loss
 from cs_transformers.decoding import beam_search
@@ -526,6 +527,30 @@ def test_numpy_features_of_any_float_dtype_are_taken(kind: object) -> None:
     expected = model.sample(torch.from_numpy(image.astype(np.float64)), max_length=7)
     np.testing.assert_array_equal(model.sample(image, max_length=7), expected)
     np.testing.assert_array_equal(model.sample(image[::-1], max_length=7), expected[::-1])
+
+
+class Arrivals(TorchDispatchMode):
+    """Notes the dtype of every floating tensor that is sent to the meta device, the stand-in for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: list[torch.dtype] = []
+
+    def __torch_dispatch__(self, func: object, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+        sent = args[0] if args and isinstance(args[0], Tensor) else None
+        answer = func(*args, **(kwargs or {}))
+        if sent is not None and sent.device.type == "cpu" and getattr(answer, "is_meta", False):
+            self.dtypes += [sent.dtype, answer.dtype] if sent.is_floating_point() else []
+        return answer
+
+
+@pytest.mark.parametrize("image", [features(), features().numpy()], ids=["tensor", "array"])
+def test_features_take_the_models_dtype_before_they_leave_the_cpu(image: object) -> None:
+    """Apple's GPUs have no float64, and it is twice the way for the others."""
+    model = CaptioningTransformer(VOCABULARY, D_IN, D, H, max_length=9).to("meta")
+    with Arrivals() as arrivals, pytest.raises(Exception, match="meta"):  # no words can be chosen without numbers
+        model.sample(image, max_length=5)
+    assert set(arrivals.dtypes) == {torch.float32}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
