@@ -131,12 +131,14 @@ def compare_heads(num_heads: Sequence[int] = (1, 2, 4), *, steps: int = 150, see
         The mean squared error on fresh sequences, per number of heads.
 
     Raises:
-        ValueError: If a number of heads does not divide 32.
+        TypeError: If a number is not whole.
+        ValueError: If a number of heads does not divide 32, or ``steps`` is negative.
 
     Example:
         >>> sorted(compare_heads((1, 2), steps=2))
         [1, 2]
     """
+    check_count("compare_heads", "steps", steps, minimum=0)
     return {heads: _neighbour_error(heads, steps, seed) for heads in num_heads}
 
 
@@ -278,13 +280,15 @@ def accuracy_by_images(
         For each name the accuracies on ``test``, one per count, from 0 to 1.
 
     Raises:
-        ValueError: If a count exceeds the number of training images.
+        TypeError: If a number is not whole.
+        ValueError: If a count exceeds the number of training images, or a number is not positive.
 
     Example:
         >>> images, labels = torch.zeros(4, 3, 8, 8), torch.zeros(4, dtype=torch.int64)
         >>> len(accuracy_by_images({"cnn": SmallCNN}, (images, labels), (images, labels), [2, 4], steps=1)["cnn"])
         2
     """
+    check_count("accuracy_by_images", "steps", steps)
     for count in counts:
         check_count("accuracy_by_images", "counts", count)
         if count > len(train[0]):
@@ -361,7 +365,7 @@ def attention_flops(width: int, image_side: int, patch_size: int, depth: int, *,
     x = torch.empty(1, num_heads, tokens, width // num_heads, device="meta")
     with FlopCounterMode(display=False) as counter:
         for _ in range(depth):
-            scaled_dot_product_attention(x, x, x, need_weights=True)
+            scaled_dot_product_attention(x, x, x)
     return counter.get_total_flops()
 
 
@@ -455,10 +459,16 @@ def predict_one_token(num_queries: int, head_dim: int) -> dict[str, Tensor]:
         ``weights`` (T, 1); and the gradients of a loss on the output by query and key: ``query_gradient`` (T, K),
         ``key_gradient`` (1, K).
 
+    Raises:
+        TypeError: If a number is not whole.
+        ValueError: If a number is not positive.
+
     Example:
         >>> {name: tuple(tensor.shape) for name, tensor in predict_one_token(3, 4).items()}
         {'weights': (3, 1), 'query_gradient': (3, 4), 'key_gradient': (1, 4)}
     """
+    check_count("predict_one_token", "num_queries", num_queries)
+    check_count("predict_one_token", "head_dim", head_dim)
     # Exercise 6.4: three tensors of the shapes above, filled with what you expect, before you measure (3 lines).
     ### BEGIN SOLUTION 6.4
     weights = torch.ones(num_queries, 1)  # a softmax over one score is 1, trained or not

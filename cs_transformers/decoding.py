@@ -35,12 +35,14 @@ def forbid_tokens(scores: Tensor, tokens: tuple[int, ...]) -> Tensor:
         (..., V), a copy of ``scores``.
 
     Raises:
+        TypeError: If ``scores`` is no floating tensor.
         ValueError: If an id is not below V.
 
     Example:
         >>> forbid_tokens(torch.tensor([0.5, 2.0, 1.0]), (1,))
         tensor([0.5000,   -inf, 1.0000])
     """
+    check_tensor("forbid_tokens", "scores", scores)
     _check_ids("forbid_tokens", scores.shape[-1], tokens)
     allowed = scores.clone()
     allowed[..., list(tokens)] = float("-inf")
@@ -88,8 +90,9 @@ def greedy_decode(
     tokens = torch.full((batch_size, 1), start, device=device)  # (N, 1), what the model reads next
     answer = torch.full((batch_size, max_length), null, device=device)  # (N, T)
     finished = torch.zeros(batch_size, dtype=torch.bool, device=device)  # (N,)
-    # Exercise 4.4: for every position, ask `_advance` for the logits, take the argmax of those that are allowed, write
-    # it down (rows that have ended get `null`), note which rows ended, and stop when all have (about 8 lines).
+    # Exercise 4.4: for every position, ask `_advance(step, tokens, state, (start, end, null))` for the logits and the
+    # next state, take the argmax of the logits that are allowed, write it down (rows that have ended get `null`), note
+    # which rows ended, stop when all have, and feed what was written (about 8 lines).
     # Look at forbid_tokens, Tensor.argmax and Tensor.masked_fill.
     ### BEGIN SOLUTION 4.4
     for position in range(max_length):

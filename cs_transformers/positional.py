@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -239,9 +239,9 @@ class PositionalEncoding2D(nn.Module):
         scale: What the full height or width counts, in radians; 2 pi by default.
 
     Raises:
-        TypeError: If ``embed_dim`` is no whole number.
-        ValueError: If ``embed_dim`` is no multiple of 4, ``temperature`` is not positive, or ``scale`` is given
-            without ``normalize``.
+        TypeError: If ``embed_dim`` is no whole number, or ``temperature`` or ``scale`` no number.
+        ValueError: If ``embed_dim`` is no multiple of 4, ``temperature`` or ``scale`` is not positive, or ``scale`` is
+            given without ``normalize``.
 
     Example:
         >>> PositionalEncoding2D(embed_dim=8)(torch.zeros(1, 16, 2, 3)).shape
@@ -260,8 +260,9 @@ class PositionalEncoding2D(nn.Module):
         if embed_dim % 4:
             fix = "rows and columns need sine and cosine each: use 4, 8, 12, ..."
             raise ValueError(explain(who, "embed_dim", "a multiple of 4", embed_dim, fix))
-        if not temperature > 0:
-            raise ValueError(explain(who, "temperature", "positive", temperature, "DETR uses 10000"))
+        _check_positive(who, "temperature", temperature, "DETR uses 10000")
+        if scale is not None:
+            _check_positive(who, "scale", scale, "DETR uses 2 * math.pi")
         if scale is not None and not normalize:
             fix = "pass normalize=True, or leave scale out"
             raise ValueError(explain(who, "scale", "None without normalize", scale, fix))
@@ -314,6 +315,13 @@ def _check_even(who: str, width: int, name: str = "embed_dim") -> None:
         raise TypeError(explain(who, name, kind, f"{width!r} ({type(width).__name__})", fix))
     if width <= 0 or width % 2:
         raise ValueError(explain(who, name, kind, width, fix))
+
+
+def _check_positive(who: str, name: str, value: float, fix: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(explain(who, name, "a positive number", f"{value!r} ({type(value).__name__})", fix))
+    if not value > 0:
+        raise ValueError(explain(who, name, "positive", value, fix))
 
 
 def _check_positions(who: str, x: Tensor, start: int, embed_dim: int, max_len: int) -> None:

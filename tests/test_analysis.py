@@ -136,6 +136,8 @@ def test_a_comparison_of_heads_repeats_itself_and_leaves_the_generator_alone() -
     assert torch.equal(torch.get_rng_state(), before)
     with pytest.raises(ValueError, match="multiple of num_heads = 5, got 32"):
         compare_heads((5,), steps=1)
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 0, got -1"):
+        compare_heads((1,), steps=-1)
 
 
 def attention_layer() -> MultiHeadAttention:
@@ -229,6 +231,8 @@ def test_a_comparison_of_models_repeats_itself_and_leaves_the_generator_alone() 
         accuracy_by_images(models, brightness(8), brightness(6), [4, 9])
     with pytest.raises(ValueError, match="counts must be a positive whole number, got 0"):
         accuracy_by_images(models, brightness(8), brightness(6), [0])
+    with pytest.raises(ValueError, match="steps must be a positive whole number, got 0"):
+        accuracy_by_images(models, brightness(8), brightness(6), [4], steps=0)
 
 
 @pytest.mark.learning
@@ -302,6 +306,13 @@ def test_the_prediction_for_one_token_is_measured_exactly() -> None:
         assert measured.keys() == predicted.keys()
         for name, tensor in measured.items():
             assert torch.equal(tensor, predicted[name].double()), name
+
+
+def test_a_prediction_needs_queries_and_a_width() -> None:
+    with pytest.raises(ValueError, match="num_queries must be a positive whole number, got 0"):
+        predict_one_token(0, 6)
+    with pytest.raises(TypeError, match=r"head_dim must be a positive whole number, got 6\.0"):
+        predict_one_token(T, 6.0)
 
 
 def test_with_a_second_token_neither_the_weights_nor_the_gradients_are_trivial() -> None:

@@ -295,6 +295,13 @@ def test_forbidding_tokens_leaves_the_argument_alone() -> None:
     assert torch.equal(scores, torch.ones(2, 3))
 
 
+def test_forbidding_tokens_needs_scores_that_can_be_minus_infinity() -> None:
+    with pytest.raises(TypeError, match=r"forbid_tokens: scores must be a torch\.Tensor, got list"):
+        forbid_tokens([0.5, 1.0], (0,))
+    with pytest.raises(TypeError, match=r"scores must be a tensor of a floating dtype, got torch\.int64"):
+        forbid_tokens(torch.tensor([1, 2]), (0,))
+
+
 def model_step(tokens: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
     return torch.ones(len(tokens), 5), state
 

@@ -351,6 +351,14 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
     yield "grid width", lambda: PositionalEncoding2D(6), ValueError, "embed_dim must be a multiple of 4, got 6"
     yield "grid float", lambda: PositionalEncoding2D(8.0), TypeError, r"embed_dim must be .* got 8.0 \(float\)"
     yield "grid base", lambda: PositionalEncoding2D(8, 0), ValueError, "temperature must be positive, got 0"
+    yield "grid text", lambda: PositionalEncoding2D(8, "a"), TypeError, r"temperature must be .* got 'a' \(str\)"
+    yield (
+        "grid full",
+        lambda: PositionalEncoding2D(8, scale=0),
+        ValueError,
+        "scale must be positive, got 0; DETR uses 2",
+    )
+    yield "grid all", lambda: PositionalEncoding2D(8, scale=True), TypeError, r"scale must be .* got True \(bool\)"
     scaled = {"normalize": False, "scale": 1.0}
     yield "grid scale", lambda: PositionalEncoding2D(8, **scaled), ValueError, "scale must be None without normalize"
     yield "grid axes", lambda: PositionalEncoding2D(8)(grid[0]), ValueError, r"\(N, C, h, w\) = .* got \(7, 2, 5\)"
