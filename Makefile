@@ -56,5 +56,5 @@ lint: setup  ## style of code and notebooks
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 
-clean:  ## remove the virtual environment and everything that was generated
-	rm -rf $(VENV) work build *.egg-info datasets/cache
+clean:  ## remove what a command can make again; work/, answers/ and runs/ stay: they may hold somebody's work
+	rm -rf $(VENV) run build *.egg-info datasets/cache

@@ -15,7 +15,12 @@ from cs_transformers import checks, cli
 from cs_transformers.checks.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ["run", "check", "hint", "doctor", "student", "refresh", "execute", "data list", "data get"]
+GROUPS = {"": cli.app, "data": cli.data_app, "train": cli.train_app}
+COMMANDS = [
+    f"{group} {one.name or one.callback.__name__}".strip()
+    for group, app in GROUPS.items()
+    for one in app.registered_commands
+]
 
 
 def call(*arguments: str) -> tuple[int, str]:
@@ -28,6 +33,13 @@ def test_every_command_has_a_help_with_an_example(command: str) -> None:
     code, text = call(*command.split(), "--help")
     assert code == 0
     assert f"Example: cst {command}" in text
+
+
+def test_the_commands_are_the_documented_ones() -> None:
+    """A command that is added or lost unnoticed fails here."""
+    core = {"run", "check", "hint", "doctor", "student", "refresh", "execute"}
+    data = {"data list", "data get", "data make", "data features"}
+    assert set(COMMANDS) == core | data | {"train caption", "train vit"}
 
 
 def test_check_of_one_exercise_prints_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +93,7 @@ def test_standing_beside_another_copy_is_told(tmp_path: Path, monkeypatch: pytes
 
 def run_cst(*arguments: str, cwd: Path) -> subprocess.CompletedProcess:
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", cli.RESTARTED)}
+    environment["COLUMNS"] = "400"  # no path is broken over two lines
     return subprocess.run(
         [sys.executable, "-c", "from cs_transformers.cli import main; main()", *arguments],
         cwd=cwd,
@@ -116,4 +129,5 @@ def test_cst_uses_the_copy_of_the_folder_one_stands_in(tmp_path: Path) -> None:
     inside.mkdir()
     result = run_cst("doctor", cwd=inside)
     assert result.returncode == 0, result.stderr
-    assert str(tmp_path)[:20] in result.stdout.replace("\n", "")
+    imported = next(line for line in result.stdout.splitlines() if " cs_transformers " in line)
+    assert f" {copy.parent.resolve()} " in imported

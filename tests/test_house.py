@@ -233,6 +233,13 @@ def test_the_project_holds_no_path_of_a_machine() -> None:
     assert not [name for name, text in tracked_texts() if name not in allowed and pattern.search(text)]
 
 
+def test_cleaning_up_leaves_answers_and_trained_weights_alone() -> None:
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\nclean:")[1].splitlines()[1]
+    removed = set(recipe.split())
+    assert {"rm", "run", "datasets/cache"} <= removed
+    assert not removed & {"work", "answers", "runs", "work/", "answers/", "runs/"}
+
+
 def test_markers_are_declared() -> None:
     markers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]["markers"]
     assert {line.split(":")[0] for line in markers} == {"slow", "learning", "gpu"}
