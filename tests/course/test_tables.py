@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cs_transformers.checks import EXERCISES
+from cs_transformers.checks import EXERCISES, NOTEBOOKS
 from cs_transformers.course import tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -43,3 +43,10 @@ def test_a_readme_without_its_comments_is_left_alone(tmp_path: Path, text: str) 
     with pytest.raises(ValueError, match="expected <!-- exercises:begin -->"):
         tables.update_readme(path)
     assert path.read_text(encoding="utf-8") == text
+
+
+def test_the_instructors_page_gives_the_points_of_the_registry() -> None:
+    page = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
+    points = {number: sum(one.points for one in EXERCISES.values() if one.notebook == number) for number in NOTEBOOKS}
+    listed = ", ".join(f"{number} {sum_}" for number, sum_ in points.items())
+    assert f"{sum(points.values())} in the core: notebook {listed}." in page
