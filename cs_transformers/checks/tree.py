@@ -66,11 +66,20 @@ def pristine_sources(package: Path = PACKAGE) -> dict[str, str]:
 
     Args:
         package: Folder of the package.
+
+    Raises:
+        ValueError: If the stored copy is damaged.
     """
     stored = package / PRISTINE.relative_to(PACKAGE)
     if stored.exists():
-        with zipfile.ZipFile(stored) as archive:
-            return {name: archive.read(name).decode("utf-8") for name in sorted(archive.namelist())}
+        try:
+            with zipfile.ZipFile(stored) as archive:
+                return {name: archive.read(name).decode("utf-8") for name in sorted(archive.namelist())}
+        except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"checks: expected a readable {stored.name}, got {type(error).__name__}; copy it again "
+                "from a fresh copy of the course, your answers stay"
+            ) from None
     files = sorted(package.rglob("*.py"))
     paths = {file.relative_to(package).as_posix(): file for file in files}
     return {path: remove_reference_only(read_source(file), path) for path, file in paths.items() if is_needed(path)}

@@ -59,6 +59,8 @@ def main(mode: str) -> None:
         if job is None:
             return
         if mode == "once":
+            with contextlib.suppress(ImportError):
+                _limit(job.head)
             _write_all(answers, _perform(job))
             os._exit(0)
         _write_all(answers, _forked(job))

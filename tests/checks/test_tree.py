@@ -154,3 +154,12 @@ def test_the_digest_follows_the_answer_and_its_helpers_only(tmp_path: Path) -> N
     assert digest({STUB_11: "return 1"}, "c") != plain
     assert digest({"# Your own imports": "# My own imports"}, "d") != plain
     assert digest({STUB_11.replace("1.1", "1.2"): "return 1"}, "e") == plain
+
+
+def test_a_damaged_pristine_copy_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "pristine.zip").write_bytes(b"PK damaged")
+    with pytest.raises(
+        ValueError, match=r"expected a readable pristine\.zip, got BadZipFile; copy it again .*your answers stay"
+    ):
+        tree.pristine_sources(tmp_path)
