@@ -11,6 +11,14 @@ from cs_transformers.plots.attention import (
     weight_profiles,
 )
 from cs_transformers.plots.blocks import activation_curves, block_diagrams, depth_curves, influence_maps
+from cs_transformers.plots.captions import (
+    cache_pictures,
+    caption_grid,
+    captioner_diagram,
+    shifted_pair,
+    word_attention,
+    word_tree,
+)
 from cs_transformers.plots.curves import loss_curve, training_curves
 from cs_transformers.plots.images import (
     confusion_grid,
@@ -36,6 +44,9 @@ __all__ = [
     "activation_curves",
     "attention_maps",
     "block_diagrams",
+    "cache_pictures",
+    "caption_grid",
+    "captioner_diagram",
     "colour_lookup",
     "confusion_grid",
     "depth_curves",
@@ -58,10 +69,13 @@ __all__ = [
     "rotated_pairs",
     "score_grids",
     "score_spread",
+    "shifted_pair",
     "sinusoid_columns",
     "stacked_weights",
     "step_size_errors",
     "training_curves",
     "use_style",
     "weight_profiles",
+    "word_attention",
+    "word_tree",
 ]

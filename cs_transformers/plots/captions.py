@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from cs_transformers.errors import explain
-from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
-from cs_transformers.plots.style import COLOURS, SEQUENTIAL
+from cs_transformers.plots.arrays import as_array, as_labels
+from cs_transformers.plots.style import COLOURS
 
 NOTHING, REMEMBERED, COMPUTED = "#FFFFFF", "#BFD9E8", COLOURS[0]
+LINE = 29  # letters of a caption in one line
 
 
 def caption_grid(
@@ -47,9 +49,9 @@ def caption_grid(
     """
     if len(images) == 0:
         raise ValueError(explain("caption_grid", "images", "one or more pictures", "none", "pass some"))
-    written = as_labels("caption_grid", "captions", captions, len(images))
+    written = as_labels("caption_grid", "captions", captions, len(images)) or []
     human = as_labels("caption_grid", "references", references, len(images))
-    verdicts = as_labels("caption_grid", "right", right, len(images))
+    as_labels("caption_grid", "right", right, len(images))
     columns = min(columns, len(images))
     rows = -(-len(images) // columns)
     size = (2.5 * columns, rows * (2.9 if human is None else 3.7))
@@ -61,16 +63,21 @@ def caption_grid(
         axes.set(xticks=[], yticks=[])
         for side in axes.spines.values():
             side.set_visible(False)
-        mark = "" if right is None or verdicts is None else ("\u2713 " if right[index] else "\u2717 ")
-        colour = "black" if not mark else COLOURS[0] if right is not None and right[index] else COLOURS[3]
-        text = textwrap.fill(mark + written[index], 29)  # type: ignore[index]
-        axes.text(0.5, -0.03, text, transform=axes.transAxes, ha="center", va="top", fontsize=9, color=colour)
+        mark, colour = "", "black"
+        if right is not None:
+            mark, colour = ("\u2713 ", COLOURS[0]) if right[index] else ("\u2717 ", COLOURS[3])
+        text = textwrap.fill(mark + written[index], LINE)
+        _write_below(axes, text, 5, colour)
         if human is not None:
-            below = -0.03 - 0.075 * (1 + text.count("\n")) - 0.03
-            grey = textwrap.fill(human[index], 29)
-            axes.text(0.5, below, grey, transform=axes.transAxes, ha="center", va="top", fontsize=9, color="#666666")
+            _write_below(axes, textwrap.fill(human[index], LINE), 19 + 11 * text.count("\n"), "#666666")
+    figure.get_layout_engine().set(h_pad=0.1)
     figure.suptitle(title)
     return figure
+
+
+def _write_below(axes: Axes, text: str, points: float, colour: str) -> None:
+    place = {"xycoords": "axes fraction", "xytext": (0, -points), "textcoords": "offset points"}
+    axes.annotate(text, (0.5, 0), **place, ha="center", va="top", fontsize=9, color=colour)
 
 
 def captioner_diagram() -> Figure:
@@ -121,7 +128,7 @@ def shifted_pair(words: Sequence[str], *, null: str = "<NULL>") -> Figure:
         fix = "pass the whole caption, <START> included"
         raise ValueError(explain("shifted_pair", "words", "two or more", len(words), fix))
     figure, axes = plt.subplots(figsize=(0.95 * len(words) + 0.9, 1.9), layout="constrained")
-    for place, (read, target) in enumerate(zip(words, words[1:], strict=False)):
+    for place, (read, target) in enumerate(pairwise(words)):
         counts = target != null
         for height, word, colour in ((1, read, COLOURS[4]), (0, target, COLOURS[1])):
             face = colour if counts else "#DDDDDD"
@@ -151,7 +158,7 @@ def cache_pictures(words: Sequence[str]) -> Figure:
         raise ValueError(explain("cache_pictures", "words", "one or more", "none", "pass the words of a caption"))
     read, new = np.tri(len(words)), np.eye(len(words))
     grids = {"without a cache": 2 * read, "with a cache": read + new}
-    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.9), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.9), sharey=True, layout="constrained")
     for axes, (name, grid) in zip(panels, grids.items(), strict=True):
         axes.imshow(grid, cmap=ListedColormap([NOTHING, REMEMBERED, COMPUTED]), vmin=0, vmax=2)
         axes.set_title(f"{name}: {int((grid == 2).sum())} computed")
@@ -230,33 +237,8 @@ def _place(
     places[node] = (heights[0] + heights[-1]) / 2
 
 
-def loss_curve(curves: Mapping[str, Any], *, goal: float | None = None, ylabel: str = "loss") -> Figure:
-    """Draw losses step by step, on a logarithmic scale.
-
-    Args:
-        curves: Name -> (steps,) positive losses.
-        goal: A loss to reach, drawn as a line.
-        ylabel: What the loss is a mean over.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ValueError: If there is no curve, or one has not one axis.
-    """
-    figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    for name, losses in as_arrays("loss_curve", curves, 1).items():
-        axes.plot(range(1, len(losses) + 1), losses, label=name)
-    if goal is not None:
-        axes.axhline(goal, color=COLOURS[3], linestyle="--", label=f"goal: {goal:g}")
-    axes.set_yscale("log")
-    axes.set(xlabel="step", ylabel=ylabel)
-    axes.legend(frameon=False)
-    return figure
-
-
 def word_attention(
-    image: Any, words: Sequence[str], weights: Any, grid: tuple[int, int], *, columns: int = 7
+    image: Any, words: Sequence[str], weights: Any, grid: tuple[int, int], *, columns: int = 8
 ) -> Figure:
     """Draw, for every word, where in the image the model looked when it chose it.
 
@@ -268,7 +250,7 @@ def word_attention(
         columns: Pictures in a row.
 
     Returns:
-        The figure: bright where the model looked; each panel has a scale of its own, its largest weight in the title.
+        The figure: orange where the model looked; each panel has a scale of its own, its largest weight in the title.
 
     Raises:
         ValueError: If the number of words or of places does not fit.
@@ -287,10 +269,11 @@ def word_attention(
     )
     for axes in panels.flat:
         axes.axis("off")
-    for axes, word, row in zip(panels.flat, labels, values, strict=False):  # type: ignore[arg-type]
+    for axes, word, row in zip(panels.flat, labels or [], values, strict=False):
         axes.imshow(picture, interpolation="nearest")
-        heat = row.reshape(grid) / row.max()
-        axes.imshow(heat, cmap=SEQUENTIAL, alpha=0.65, extent=(0, width, height, 0), interpolation="nearest")
+        heat = np.ones((*grid, 4)) * to_rgba(COLOURS[1])
+        heat[..., 3] = 0.8 * row.reshape(grid) / row.max()
+        axes.imshow(heat, extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="nearest")
         axes.set_title(f"{word}\n{row.max():.2f}", fontsize=9)
     return figure
 
