@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
-from cs_transformers.plots.style import COLOURS, DIVERGING, SEQUENTIAL
+from cs_transformers.plots.style import COLOURS, DIVERGING, MARKERS, SEQUENTIAL
 
 BLOCKED, OPEN = "#D9D9D9", COLOURS[0]
 MASK_COLOURS = ListedColormap([BLOCKED, OPEN])
@@ -185,7 +186,7 @@ def weight_profiles(profiles: Mapping[str, Mapping[int, Any]]) -> Figure:
         1, len(profiles), figsize=(4.2 * len(profiles), 3.0), squeeze=False, sharey=True, layout="constrained"
     )
     for axes, (title, curves) in zip(panels[0], profiles.items(), strict=True):
-        for style, (width, curve) in zip("osD^v*", curves.items(), strict=False):
+        for style, (width, curve) in zip(itertools.cycle(MARKERS), curves.items(), strict=False):
             values = as_array("weight_profiles", f"the weights of width {width}", curve, 1)
             axes.plot(range(1, len(values) + 1), values, marker=style, markersize=4, label=f"K = {width}")
         axes.set_title(title)
@@ -333,7 +334,7 @@ def step_size_errors(steps: Any, errors: Mapping[str, Any]) -> Figure:
     """
     x = as_array("step_size_errors", "steps", steps, 1)
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
-    for style, (name, curve) in zip("osD^v*", errors.items(), strict=False):
+    for style, (name, curve) in zip(itertools.cycle(MARKERS), errors.items(), strict=False):
         y = as_array("step_size_errors", f"the errors of {name!r}", curve, 1)
         if y.shape != x.shape:
             expected = f"{len(x)} numbers"

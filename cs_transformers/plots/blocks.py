@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_arrays
-from cs_transformers.plots.style import COLOURS, SEQUENTIAL
+from cs_transformers.plots.style import COLOURS, MARKERS, SEQUENTIAL
 
 FORK, JOIN = "fork", "join"  # where the residual leaves the stream, and where it is added again
 DIAGRAMS = {
@@ -152,7 +153,7 @@ def depth_curves(curves: Mapping[str, Any], *, ylabel: str, title: str, first: i
             got, fix = f"{values.min():.3g}", "pass log=False"
             raise ValueError(explain("depth_curves", repr(name), "positive everywhere", got, fix))
     figure, axes = plt.subplots(figsize=(8, 3.4), layout="constrained")
-    for style, (name, values) in zip("osD^v*", arrays.items(), strict=False):
+    for style, (name, values) in zip(itertools.cycle(MARKERS), arrays.items(), strict=False):
         axes.plot(range(first, first + len(values)), values, marker=style, markersize=4, label=name)
     if log:
         axes.set_yscale("log")
@@ -179,7 +180,8 @@ def activation_curves(inputs: Any, curves: Mapping[str, Any]) -> Figure:
     """
     x = as_array("activation_curves", "inputs", inputs, 1)
     figure, axes = plt.subplots(figsize=(5, 3), layout="constrained")
-    for style, (name, y) in zip(["-", "--", "-."], as_arrays("activation_curves", curves, 1).items(), strict=False):
+    styles = itertools.cycle(["-", "--", "-."])
+    for style, (name, y) in zip(styles, as_arrays("activation_curves", curves, 1).items(), strict=False):
         if y.shape != x.shape:
             expected = f"{len(x)} numbers"
             raise ValueError(explain("activation_curves", repr(name), expected, len(y), "give one output per input"))

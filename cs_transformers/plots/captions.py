@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -196,7 +196,8 @@ def word_tree(
     places: dict[tuple[str, ...], float] = {}
     _place(branches, (), 1.0, leaves, places)
     followed: dict[tuple[str, ...], tuple[str, str]] = {}
-    for colour, (name, path) in zip((COLOURS[3], COLOURS[0], COLOURS[2]), (paths or {}).items(), strict=False):
+    colours = cycle((COLOURS[3], COLOURS[0], COLOURS[2]))
+    for colour, (name, path) in zip(colours, (paths or {}).items(), strict=False):
         if tuple(path) not in places:
             expected, fix = "a sentence of the tree", "follow the branches from the root"
             raise ValueError(explain("word_tree", f"the path {name!r}", expected, list(path), fix))
@@ -272,7 +273,7 @@ def word_attention(
     for axes, word, row in zip(panels.flat, labels or [], values, strict=False):
         axes.imshow(picture, interpolation="nearest")
         heat = np.ones((*grid, 4)) * to_rgba(COLOURS[1])
-        heat[..., 3] = 0.8 * row.reshape(grid) / row.max()
+        heat[..., 3] = 0.8 * row.reshape(grid) / (row.max() or 1.0)
         axes.imshow(heat, extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="nearest")
         axes.set_title(f"{word}\n{row.max():.2f}", fontsize=9)
     return figure

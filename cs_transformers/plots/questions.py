@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,7 @@ from matplotlib.figure import Figure
 
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_arrays
-
-MARKERS = "osD^v*"
+from cs_transformers.plots.style import MARKERS
 
 
 def score_spread(widths: Any, variances: Mapping[str, Any], entropies: Mapping[str, Any], *, keys: int) -> Figure:
@@ -33,7 +33,9 @@ def score_spread(widths: Any, variances: Mapping[str, Any], entropies: Mapping[s
     x = as_array("score_spread", "widths", widths, 1)
     figure, panels = plt.subplots(1, 2, figsize=(8.5, 3.2), layout="constrained")
     for axes, curves in zip(panels, (variances, entropies), strict=True):
-        for marker, (name, y) in zip(MARKERS, as_arrays("score_spread", curves, 1).items(), strict=False):
+        for marker, (name, y) in zip(
+            itertools.cycle(MARKERS), as_arrays("score_spread", curves, 1).items(), strict=False
+        ):
             if y.shape != x.shape:
                 fix = "give one number per width"
                 raise ValueError(explain("score_spread", repr(name), f"{len(x)} numbers", len(y), fix))
@@ -66,11 +68,12 @@ def grouped_bars(
         The figure.
 
     Raises:
-        ValueError: If a row of bars has another length than ``groups``.
+        ValueError: If there are no bars, or a row of them has another length than ``groups``.
     """
+    arrays = as_arrays("grouped_bars", bars, 1)
     figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    width = 0.8 / len(bars)
-    for place, (name, heights) in enumerate(as_arrays("grouped_bars", bars, 1).items()):
+    width = 0.8 / len(arrays)
+    for place, (name, heights) in enumerate(arrays.items()):
         if len(heights) != len(groups):
             fix = "give one number per group"
             raise ValueError(explain("grouped_bars", repr(name), f"{len(groups)} numbers", len(heights), fix))
@@ -104,7 +107,9 @@ def learning_by_images(counts: Any, accuracies: Mapping[str, Any], *, chance: fl
     """
     x = as_array("learning_by_images", "counts", counts, 1)
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
-    for marker, (name, y) in zip(MARKERS, as_arrays("learning_by_images", accuracies, 1).items(), strict=False):
+    for marker, (name, y) in zip(
+        itertools.cycle(MARKERS), as_arrays("learning_by_images", accuracies, 1).items(), strict=False
+    ):
         if y.shape != x.shape:
             fix = "give one accuracy per number of images"
             raise ValueError(explain("learning_by_images", repr(name), f"{len(x)} numbers", len(y), fix))

@@ -8,6 +8,7 @@ import matplotlib as mpl
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000"]
 SEQUENTIAL = "cividis"  # magnitudes
 DIVERGING = "PuOr"  # signed values, white at zero
+MARKERS = "osD^v*"  # shapes beside the colours, so that curves can be told apart without them
 
 
 def use_style() -> None:
