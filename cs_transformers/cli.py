@@ -113,7 +113,6 @@ def run(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from cs_transformers.course import notebooks
     from cs_transformers.course import run as course_run
 
     paths = course_run.find_notebooks(folder or _notebooks(), numbers)
@@ -121,7 +120,7 @@ def run(
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         for path in paths:
-            task = progress.add_task(path.stem, total=len(notebooks.read(path).cells))
+            task = progress.add_task(path.stem, total=course_run.count_cells(path))
             runs.append(course_run.run_notebook(path, out, lambda _, task=task: progress.advance(task)))
             progress.update(task, completed=progress.tasks[task].total)
     table = _verdict_table("exercises")

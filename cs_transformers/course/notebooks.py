@@ -6,6 +6,7 @@ student's kernel needs none of them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -39,6 +40,10 @@ if home is None:
 sys.path[:0] = [] if str(home) in sys.path else [str(home)]
 from cs_transformers.course.classroom import start; start("{notebook}")
 """
+
+
+class StoppedError(ChildProcessError):
+    """A notebook that could not be run to its end; the message names the cell."""
 
 
 def setup_cell(notebook: str) -> str:
@@ -115,7 +120,10 @@ def _plain(output: Any, count: int) -> Any:
 
 
 def read(path: Path) -> Any:
-    """Read a notebook file.
+    """Read a notebook file as editors, Colab and old versions of Jupyter leave it.
+
+    A byte order mark is passed over, missing and doubled cell ids are mended, and the widget block is dropped: Colab
+    saves it without its state, on which the HTML copy would fail.
 
     Args:
         path: The ``.ipynb`` file.
@@ -128,12 +136,29 @@ def read(path: Path) -> Any:
     """
     import nbformat
 
-    text = path.read_text(encoding="utf-8-sig")
     try:
-        return nbformat.reads(text, as_version=4)
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        reason = f"it is not UTF-8 (byte {error.start} is {path.read_bytes()[error.start]:#04x}): save it as UTF-8"
+        raise ValueError(f"{path.name} is no notebook: {reason}") from error
+    try:
+        return nbformat.reads(json.dumps(_mended(json.loads(text))), as_version=4)
     except Exception as error:  # nbformat raises a family of its own, json another
         start = text.lstrip()[:40].replace("\n", " ")
         raise ValueError(f"{path.name} is no notebook: it begins with {start!r} ({type(error).__name__})") from error
+
+
+def _mended(content: Any) -> Any:
+    """Give every cell an id of its own where the format has ids, and drop the state of widgets."""
+    content["metadata"].pop("widgets", None)
+    if (content["nbformat"], content["nbformat_minor"]) < (4, 5):
+        return content
+    seen: set[str] = set()
+    for position, cell in enumerate(content["cells"]):
+        if not cell.get("id") or cell["id"] in seen:
+            cell["id"] = _free_id(f"cell-{position:03d}", seen)
+        seen.add(cell["id"])
+    return content
 
 
 def write(notebook: Any, path: Path) -> None:
@@ -169,19 +194,28 @@ def execute(
         The same notebook.
 
     Raises:
-        nbclient.exceptions.DeadKernelError: If the kernel dies.
-        nbclient.exceptions.CellTimeoutError: If a cell runs for more than five minutes.
+        StoppedError: If the kernel dies, or a cell runs for more than five minutes; later cells have not run.
     """
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
     notebook.metadata["kernelspec"] = dict(KERNEL)
     client = NotebookClient(
         notebook, timeout=CELL_SECONDS, allow_errors=True, resources={"metadata": {"path": str(folder)}}
     )
+    started = [0]
+    client.on_cell_start = lambda cell_index, **_: started.append(cell_index)
     if on_cell is not None:
         client.on_cell_executed = lambda cell_index, **_: on_cell(cell_index)
-    # ipykernel greets on stderr; what matters arrives as outputs.
-    client.execute(env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL)
+    try:
+        # ipykernel greets on stderr; what matters arrives as outputs.
+        client.execute(env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL)
+    except DeadKernelError as error:
+        reason = "the kernel died (out of memory, or the code ended the process)"
+        raise StoppedError(f"cell {started[-1]}: {reason}; later cells did not run") from error
+    except CellTimeoutError as error:
+        reason = f"still running after {CELL_SECONDS} s"
+        raise StoppedError(f"cell {started[-1]}: {reason}; later cells did not run") from error
     return notebook
 
 

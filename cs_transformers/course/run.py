@@ -58,6 +58,21 @@ def find_notebooks(folder: Path, numbers: Iterable[str] | None = None) -> list[P
     return [paths[number] for number in wanted]
 
 
+def count_cells(path: Path) -> int:
+    """Count the cells of a notebook, for a progress bar.
+
+    Args:
+        path: The notebook.
+
+    Returns:
+        Their number, 0 where the file is no notebook.
+    """
+    try:
+        return len(notebooks.read(path).cells)
+    except ValueError:
+        return 0
+
+
 def run_notebook(path: Path, out: Path, on_cell: Callable[[int], None] | None = None) -> NotebookRun:
     """Execute one notebook without touching its file, and write an HTML copy.
 
@@ -67,18 +82,21 @@ def run_notebook(path: Path, out: Path, on_cell: Callable[[int], None] | None = 
         on_cell: Called with the index of each cell when it has run.
 
     Returns:
-        What became of it; a dead kernel or a cell beyond its limit is a problem, not an exception.
+        What became of it; a file that is no notebook, a dead kernel or a cell beyond its limit is a problem, not an
+        exception.
     """
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
-
     run = NotebookRun(path.stem)
-    notebook = notebooks.read(path)
+    try:
+        notebook = notebooks.read(path)
+    except ValueError as error:
+        run.problems.append(str(error))
+        return run
     with tempfile.TemporaryDirectory() as scratch:
         record = Path(scratch) / "verdicts.jsonl"
         try:
             notebooks.execute(notebook, path.parent, environment={RECORD: str(record)}, on_cell=on_cell)
-        except (DeadKernelError, CellTimeoutError) as error:
-            run.problems.append(f"the run ended early: {type(error).__name__}")
+        except notebooks.StoppedError as error:
+            run.problems.append(str(error))
         run.verdicts = read_verdicts(record)
     run.problems += notebooks.errors(notebook)
     out.mkdir(parents=True, exist_ok=True)
@@ -122,11 +140,14 @@ def write_index(runs: list[NotebookRun], out: Path) -> Path:
     """
     rows = []
     for run in runs:
-        rows.append(f'<tr><th colspan="4"><a href="{run.name}.html">{html.escape(run.name)}</a></th></tr>')
+        name = html.escape(run.name)
+        title = f'<a href="{name}.html">{name}</a>' if run.page else name
+        rows.append(f'<tr><th colspan="4">{title}</th></tr>')
         for verdict in run.verdicts.values():
             cells = (verdict.id, verdict.symbol, verdict.state, points_text(verdict))
             rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         rows += [f'<tr><td colspan="4">{html.escape(problem)}</td></tr>' for problem in run.problems]
+    out.mkdir(parents=True, exist_ok=True)
     page = out / "index.html"
     partial = page.with_suffix(".html.part")
     partial.write_text(PAGE.replace("ROWS", "\n".join(rows)), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import textwrap
@@ -69,6 +70,9 @@ def test_double_ids_are_told_apart_and_good_ones_kept() -> None:
         (b"<!DOCTYPE html><p>", "begins with '<!DOCTYPE html><p>'"),
         (b"<<<<<<< HEAD\n{}", "begins with '<<<<<<< HEAD {}'"),
         (b"{}", "is no notebook"),
+        (b"[]", "is no notebook"),
+        ("{“cells”: []}".encode(), "begins with '{“cells”: \\[\\]}'"),
+        ("{}".encode("utf-16"), r"is no notebook: it is not UTF-8 \(byte 0 is 0xff\): save it as UTF-8"),
     ],
 )
 def test_a_file_that_is_no_notebook_is_told_in_one_line(tmp_path: Path, content: bytes, told: str) -> None:
@@ -85,6 +89,32 @@ def test_a_byte_order_mark_is_accepted_and_writing_reads_back(tmp_path: Path) ->
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert len(notebooks.read(path).cells) == 3
     assert [left.name for left in tmp_path.iterdir()] == ["01_attention.ipynb"]
+
+
+def test_what_colab_and_old_versions_leave_is_mended(tmp_path: Path) -> None:
+    content = nbformat.writes(sample())
+    raw = json.loads(content)
+    raw["cells"][1]["id"] = raw["cells"][2]["id"] = "twice"
+    del raw["cells"][0]["id"]
+    raw["metadata"] = {"kernelspec": {"name": "conda-env-x", "display_name": "x"}, "widgets": {"application/json": {}}}
+    path = tmp_path / "01_attention.ipynb"
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    read = notebooks.read(path)
+    assert [cell.id for cell in read.cells] == ["cell-000", "twice", "cell-002"]
+    assert "widgets" not in read.metadata
+    assert [cell.source for cell in read.cells] == [cell.source for cell in sample().cells]
+    nbformat.validate(read)
+    assert "<title>x</title>" in notebooks.to_html(read, "x"), "the widget block would have stopped the page"
+    del raw["cells"][1]["id"], raw["cells"][2]["id"]
+    path.write_text(json.dumps(raw | {"nbformat_minor": 4}), encoding="utf-8")
+    assert "id" not in notebooks.read(path).cells[0], "the older format has none"
+
+
+def test_a_notebook_runs_whatever_its_kernel_was_called(tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import sys; print(sys.executable)")])
+    notebook.metadata["kernelspec"] = {"name": "conda-env-x", "display_name": "x", "language": "python"}
+    notebooks.execute(notebook, tmp_path)
+    assert notebook.cells[0].outputs[0].text.strip() == sys.executable
 
 
 def test_execution_goes_on_after_an_error_and_reports_each_cell(tmp_path: Path) -> None:

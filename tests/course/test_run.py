@@ -36,7 +36,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[course_run.Note
     folder = tmp_path_factory.mktemp("notebooks")
     write(folder, "01_attention", leave(WRONG, PASSED), "print('hello')")
     write(folder, "02_positional_encoding", "1/0", "print('after')")
-    write(folder, "03_transformer_blocks", "import os; os._exit(1)", "print('never')")
+    write(folder, "03_transformer_blocks", "print('alive')", "import os; os._exit(1)", "raise AssertionError")
+    (folder / "04_image_captioning.ipynb").write_bytes(b"<!DOCTYPE html>")
     out = folder / "run"
     return [course_run.run_notebook(path, out) for path in course_run.find_notebooks(folder)], out
 
@@ -46,9 +47,30 @@ def test_the_last_verdict_of_a_check_cell_counts(runs: tuple) -> None:
     assert runs[0][0].problems == []
 
 
-def test_an_error_is_a_problem_and_a_dead_kernel_too(runs: tuple) -> None:
+def test_an_error_is_a_problem_and_a_dead_kernel_is_named_with_its_cell(runs: tuple) -> None:
     assert runs[0][1].problems == ["cell 0: ZeroDivisionError: division by zero"]
-    assert runs[0][2].problems == ["the run ended early: DeadKernelError"]
+    assert [problem.split(" (")[0] for problem in runs[0][2].problems] == ["cell 1: the kernel died"]
+    assert not course_run.all_solved(runs[0][2:3])
+
+
+def test_a_cell_beyond_its_limit_ends_the_run_of_its_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course_run.notebooks, "CELL_SECONDS", 5)
+    path = write(tmp_path, "01_attention", "print('quick')", "import time; time.sleep(600)", "print('never')")
+    run = course_run.run_notebook(path, tmp_path / "run")
+    assert run.problems[0] == "cell 1: still running after 5 s; later cells did not run"
+    assert "quick" in run.page.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_no_notebook_is_a_problem_and_the_others_run(runs: tuple) -> None:
+    results, out = runs
+    path = out.parent / "04_image_captioning.ipynb"
+    assert results[3].problems == [f"{path.name} is no notebook: it begins with '<!DOCTYPE html>' (JSONDecodeError)"]
+    assert (results[3].page, course_run.count_cells(path)) == (None, 0)
+    assert course_run.count_cells(out.parent / "01_attention.ipynb") == 2
+    assert not course_run.all_solved(results[3:])
+    alone = course_run.write_index(results[3:], out.parent / "alone").read_text(encoding="utf-8")
+    assert "is no notebook" in alone
+    assert "<a href" not in alone
 
 
 def test_every_notebook_has_a_page_and_the_index_links_them(runs: tuple) -> None:
@@ -61,7 +83,7 @@ def test_every_notebook_has_a_page_and_the_index_links_them(runs: tuple) -> None
         "index.html",
     ]
     assert "hello" in (out / "01_attention.html").read_text(encoding="utf-8")
-    for result in results:
+    for result in results[:3]:
         assert f'href="{result.name}.html"' in index
     assert "ZeroDivisionError" in index
 
