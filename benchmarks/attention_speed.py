@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from benchmarks.records import Record, record
+from benchmarks.records import Record, record, save_picture
 from cs_transformers.attention import MultiHeadAttention, causal_mask
+from cs_transformers.plots import grouped_bars
 
 SIZES = {"short": (64, 32, 128, 4), "long": (4, 512, 256, 8)}  # N, T, D, H
 ROUNDS, QUICK_ROUNDS = 25, 2
@@ -40,7 +41,19 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
             made = record("attention", name, fused, "ms", seeds=seeds, peer=other)
             made.ratio = statistics.mean(ratios)
             found.append(made)
+    if not quick:
+        _draw(found)
     return found
+
+
+def _draw(records: list[Record]) -> None:
+    groups = [f"{size}: T = {T}, D = {D}" for size, (_, T, D, _) in SIZES.items()]
+    bars = {
+        f"against {peer}": [found.ratio for found in records if found.name.endswith(f"against_{peer}")]
+        for peer in ("explicit", "torch")
+    }
+    title = "Time of the fused path as a share of its peers'"
+    save_picture("attention_speed", grouped_bars(groups, bars, ylabel="ratio of times", title=title))
 
 
 def _rounds(N: int, T: int, D: int, H: int, *, rounds: int, seed: int) -> list[dict[str, float]]:

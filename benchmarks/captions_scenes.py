@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.records import Record, Workshop, record
+from benchmarks.records import Record, Workshop, record, save_picture
 from cs_transformers.data.scene_language import caption_accuracy
 from cs_transformers.data.scenes import make_scenes
+from cs_transformers.plots import grouped_bars
 from cs_transformers.training.recipes_captions import ScenePictures, scenes_recipe, train_scene_captioner
 
 TEST_SEED, TEST_SCENES = 2_000_001, 1000  # a series that neither training nor choosing has seen
@@ -52,7 +53,21 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
             records.append(record(area, f"{name}/{memory}_{count}_objects", values, unit, seeds=seeds))
         times = [one["seconds"] for one in found[memory]]
         records.append(record(area, f"{name}/{memory}_training_time", times, "s", seeds=seeds))
+    if not quick:
+        _draw(records)
     return records
+
+
+def _draw(records: list[Record]) -> None:
+    by_name = {found.name.split("/")[1]: found.ours for found in records}
+    counts = sorted(name.split("_")[1] for name in by_name if name.startswith("grid_") and name.endswith("_objects"))
+    bars = {
+        label: [*(by_name[f"{memory}_{count}_objects"] for count in counts), by_name[memory]]
+        for memory, label in (("grid", "grid with 2-D positions"), ("global", "one vector"))
+    }
+    groups = [*(f"{count} object{'s' if count != '1' else ''}" for count in counts), "all scenes"]
+    figure = grouped_bars(groups, bars, ylabel="right captions (%)", title="Captions of scenes never seen")
+    save_picture("captions_scenes", figure)
 
 
 def _measure(folder: Path, memory: str, seed: int, quick: bool) -> dict[str, Any]:

@@ -242,6 +242,20 @@ def table(records: list[Record], folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def save_picture(name: str, figure: Any) -> None:
+    """Save the picture that results.md links for a benchmark.
+
+    Args:
+        name: Name of the benchmark.
+        figure: A matplotlib figure; it is closed.
+    """
+    import matplotlib.pyplot as plt
+
+    (HERE / "pictures").mkdir(exist_ok=True)
+    figure.savefig(HERE / "pictures" / f"{name}.png", dpi=100, metadata={"Software": None})
+    plt.close(figure)
+
+
 def real_data(*parts: str) -> Path:
     """Find a folder or file of the real data.
 

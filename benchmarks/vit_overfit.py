@@ -13,7 +13,7 @@ from cs_transformers.training.metrics import accuracy
 from cs_transformers.training.recipes import overfit_batch, predict_classes
 from cs_transformers.vit import VisionTransformer
 
-COUNT, STEPS = 64, 150
+COUNT, STEPS = 64, 200
 
 
 def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
