@@ -111,6 +111,7 @@ def run(
 
     Works on stubs too: what is not written yet is a row in the table.
     """
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cs_transformers.course import run as course_run
@@ -130,7 +131,7 @@ def run(
     console.print(table)
     for one in runs:
         for problem in one.problems:
-            console.print(f"[red]{one.name}[/red] {problem}", highlight=False)
+            console.print(f"[red]{one.name}[/red] {escape(problem)}", highlight=False)
     console.print(f"{_sum_line(verdicts)}. Pages: {course_run.write_index(runs, out)}")
     raise typer.Exit(0 if course_run.all_solved(runs) else WRONG)
 

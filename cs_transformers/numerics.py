@@ -113,11 +113,12 @@ def gradient_check(
 def _slopes(
     loss: Callable[[], Tensor], tensor: Tensor, gradient: Tensor | None, step: float, max_entries: int
 ) -> tuple[Tensor, Tensor]:
-    entries = torch.arange(tensor.numel())
+    entries = torch.arange(tensor.numel(), device="cpu")  # whatever torch's default device is
     if tensor.numel() > max_entries:
-        entries = torch.randperm(tensor.numel(), generator=torch.Generator().manual_seed(0))[:max_entries]
+        entries = torch.randperm(tensor.numel(), generator=torch.Generator().manual_seed(0), device="cpu")
+        entries = entries[:max_entries]
     numbers = tensor.detach()[None]  # shares its memory with the tensor the function sees; a scalar has no index
-    numeric = torch.zeros(len(entries), dtype=torch.float64)
+    numeric = torch.zeros(len(entries), dtype=torch.float64, device="cpu")
     for row, place in enumerate(zip(*torch.unravel_index(entries, numbers.shape), strict=True)):
         before = numbers[place].item()
         numbers[place] = before + step
@@ -170,7 +171,8 @@ def _weighted_sum(outputs: list[Tensor], weights: list[Tensor]) -> Tensor:
 
 
 def _fixed_noise(like: Tensor, seed: int) -> Tensor:
-    noise = torch.randn(like.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64, device="cpu")
     return noise.to(like.device)
 
 
@@ -183,4 +185,5 @@ def _leaf(tensor: Tensor) -> Tensor:
 
 
 def _as_double(value: Any) -> Tensor:
-    return torch.as_tensor(value).detach().to("cpu", torch.float64)
+    tensor = value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+    return tensor.detach().to("cpu", torch.float64)

@@ -258,7 +258,7 @@ class PositionalEncoding2D(nn.Module):
         who = "PositionalEncoding2D"
         check_count(who, "embed_dim", embed_dim)
         if embed_dim % 4:
-            fix = "rows and columns need sine and cosine each: use 4, 8, 12, ..."
+            fix = "rows and columns need sine and cosine each: use 4, 8, 12 and so on"
             raise ValueError(explain(who, "embed_dim", "a multiple of 4", embed_dim, fix))
         _check_positive(who, "temperature", temperature, "DETR uses 10000")
         if scale is not None:
@@ -310,7 +310,7 @@ class PositionalEncoding2D(nn.Module):
 
 def _check_even(who: str, width: int, name: str = "embed_dim") -> None:
     kind = "a positive even number"
-    fix = "sine and cosine come in pairs, so use 2, 4, 6, ..."
+    fix = "sine and cosine come in pairs, so use 2, 4, 6 and so on"
     if isinstance(width, bool) or not isinstance(width, Integral):
         raise TypeError(explain(who, name, kind, f"{width!r} ({type(width).__name__})", fix))
     if width <= 0 or width % 2:

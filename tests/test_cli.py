@@ -66,6 +66,17 @@ def test_check_of_all_is_a_table_with_sums(monkeypatch: pytest.MonkeyPatch) -> N
     assert "3 of 7 automatic points; 4 more are for texts" in text
 
 
+def test_a_run_goes_on_past_what_it_cannot_read_and_prints_problems_as_they_are(tmp_path: Path) -> None:
+    nbformat = pytest.importorskip("nbformat")
+    cell = nbformat.v4.new_code_cell("raise ValueError('got [rows] or [/columns]')")
+    (tmp_path / "01_attention.ipynb").write_bytes(b"<!DOCTYPE html>")
+    (tmp_path / "02_positional_encoding.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    code, text = call("run", "--folder", str(tmp_path), "--out", str(tmp_path / "run"))
+    assert code == 1
+    assert "01_attention 01_attention.ipynb is no notebook: it begins with '<!DOCTYPE html>'" in text
+    assert "02_positional_encoding cell 0: ValueError: got [rows] or [/columns]" in text
+
+
 def test_a_machine_in_order_has_exit_code_0() -> None:
     code, text = call("doctor")
     assert code == 0

@@ -63,6 +63,14 @@ def test_what_cannot_be_compared_is_refused() -> None:
         relative_error([], [])
 
 
+def test_torchs_default_device_makes_no_difference() -> None:
+    x, layer = noise(3, 40), nn.Linear(40, 2)
+    with torch.device("meta"):  # nothing that lands there has numbers
+        assert relative_error([1.0, 2.0], [1.0, 2.2]) == pytest.approx(0.2 / 4.2)
+        assert relative_error(x, x) == 0.0
+        assert gradient_check(layer, x, max_entries=10) < 1e-6
+
+
 # ---------------------------------------------------------------- gradient check
 
 
