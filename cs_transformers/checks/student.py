@@ -19,7 +19,10 @@ from . import tree
 from .markers import HELPERS, find_regions, is_stub, lift, make_stubs, read_source, remove_reference_only
 from .runner import EMPTY_ANSWER
 
-FILES = ("README.md", "LICENSE", "pyproject.toml", "environment.yml", "datasets/README.md", "docs/student.md")
+FILES = {  # in the instructor edition -> in the student edition
+    "docs/student.md": "README.md",
+    **{name: name for name in ("LICENSE", "pyproject.toml", "environment.yml", "datasets/README.md")},
+}
 NOTEBOOKS = "notebooks"
 LEFT_OUT = ("checks/mistakes/", "checks/pristine.zip")
 TEXTS = (".py", ".md", ".ipynb", ".txt", ".json", ".toml", ".yml", ".cfg")
@@ -51,9 +54,9 @@ def student_tree(out: Path | str, source: Path | None = None, *, empty_answer: s
         _write_package(source / tree.PACKAGE_NAME, fresh / tree.PACKAGE_NAME)
         for notebook in sorted((source / NOTEBOOKS).glob("*.ipynb")):
             _write(fresh / NOTEBOOKS / notebook.name, stripped_notebook(read_source(notebook), empty_answer))
-        for name in FILES:
+        for name, target in FILES.items():
             if (source / name).is_file():
-                _write(fresh / name, read_source(source / name))
+                _write(fresh / target, read_source(source / name))
         prove(fresh, source)
         if out.exists():
             shutil.rmtree(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,14 @@ def test_mistakes_and_solutions_are_absent(edition: Path) -> None:
         for name in archive.namelist():
             assert archive.read(name) == (edition / "cs_transformers" / name).read_bytes()
         assert "attention.py" in archive.namelist()
+
+
+def test_the_edition_has_a_guide_of_its_own(edition: Path) -> None:
+    text = read_source(edition / "README.md")
+    assert text.startswith("# For students")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (edition / target).exists(), f"README links {target}, which the edition lacks"
+    assert "make " not in text, "the edition has no Makefile"
 
 
 def test_both_editions_offer_the_same_names(edition: Path) -> None:
@@ -163,7 +172,8 @@ def source_with(tmp_path: Path, solution: str, extra: str = "", public: str = ""
     (package / "checks" / "__init__.py").write_text("", encoding="utf-8")
     text = f"def f(x):\n    ### BEGIN SOLUTION 1.1\n{solution}    ### END SOLUTION 1.1\n{public}"
     (package / "attention.py").write_text(text, encoding="utf-8")
-    (tmp_path / "source" / "README.md").write_text(extra, encoding="utf-8")
+    (tmp_path / "source" / "docs").mkdir()
+    (tmp_path / "source" / "docs" / "student.md").write_text(extra, encoding="utf-8")
     return tmp_path / "source"
 
 
