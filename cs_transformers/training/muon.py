@@ -52,7 +52,8 @@ class Muon(torch.optim.Optimizer):
     the parameters' own precision, and with all matrices of one shape in a single product.
 
     Args:
-        params: Matrices, or groups of them.
+        params: Matrices, or groups of them; a kernel of a convolution (out, in, height, width) counts as the matrix
+            (out, in * height * width).
         lr: Rate: the length that an update has along each direction; matrices taller than wide by a factor r get
             sqrt(r) of it.
         momentum: Share of the running mean that is kept at each step.
@@ -89,8 +90,8 @@ class Muon(torch.optim.Optimizer):
                 raise ValueError(explain("Muon", name, expected, value, f"change {name}"))
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         for parameter in (parameter for group in self.param_groups for parameter in group["params"]):
-            if parameter.dim() != 2:
-                fix = "give biases, norms and positions to AdamW"
+            if parameter.dim() < 2:
+                fix = "give biases and norms to AdamW"
                 raise ValueError(explain("Muon", "params", "matrices", f"shape {tuple(parameter.shape)}", fix))
 
     @torch.no_grad()
@@ -116,7 +117,7 @@ class Muon(torch.optim.Optimizer):
         return loss
 
     def _move(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        rows, columns = parameters[0].shape
+        rows, columns = parameters[0].flatten(1).shape
         for parameter in parameters:
             if "mean" not in self.state[parameter]:
                 self.state[parameter]["mean"] = torch.zeros_like(parameter)
@@ -124,5 +125,5 @@ class Muon(torch.optim.Optimizer):
         # Nesterov's form: the running mean once more moved towards the gradient.
         ahead = [parameter.grad.lerp(self.state[parameter]["mean"], group["momentum"]) for parameter in parameters]
         length = group["lr"] * max(1.0, rows / columns) ** 0.5
-        for parameter, update in zip(parameters, orthogonalise(torch.stack(ahead)), strict=True):
-            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=length)
+        for parameter, update in zip(parameters, orthogonalise(torch.stack(ahead).flatten(2)), strict=True):
+            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update.view_as(parameter), alpha=length)

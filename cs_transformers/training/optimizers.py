@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
@@ -10,7 +12,7 @@ from cs_transformers.training.muon import Muon
 OPTIMIZERS = ("adamw", "adam", "muon")
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+def parameter_groups(model: nn.Module, weight_decay: float, *, leave_out: Iterable[nn.Parameter] = ()) -> list[dict]:
     """Sort the parameters into those that decay and those that do not.
 
     Decay pulls towards zero, which makes sense for the matrices that mix features, not for offsets, norms, embeddings
@@ -19,6 +21,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     Args:
         model: Model whose trainable parameters are sorted.
         weight_decay: Decay of the matrices.
+        leave_out: Parameters that another optimizer takes.
 
     Returns:
         One or two parameter groups for an optimizer; empty groups are left out.
@@ -29,7 +32,8 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
         [1, 4]
     """
     matrices = {id(parameter) for parameter in _matrices(model)}
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    taken = {id(parameter) for parameter in leave_out}
+    trainable = [p for p in model.parameters() if p.requires_grad and id(p) not in taken]
     groups = [
         {"params": [p for p in trainable if id(p) in matrices], "weight_decay": weight_decay},
         {"params": [p for p in trainable if id(p) not in matrices], "weight_decay": 0.0},
@@ -105,11 +109,8 @@ def make_optimizers(
         )
     if name == "adam":
         return [torch.optim.Adam(trainable, lr=learning_rate, weight_decay=weight_decay, betas=betas)]
-    groups = parameter_groups(model, weight_decay)
     matrices = layer_matrices(model) if name == "muon" else []
-    taken = {id(parameter) for parameter in matrices}
-    rest = [{**group, "params": [p for p in group["params"] if id(p) not in taken]} for group in groups]
-    rest = [group for group in rest if group["params"]]
+    rest = parameter_groups(model, weight_decay, leave_out=matrices)
     optimizers = [torch.optim.AdamW(rest, lr=learning_rate, betas=betas)] if rest else []
     if matrices:
         optimizers.append(Muon(matrices, lr=muon_rate, weight_decay=weight_decay))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from cs_transformers.blocks import TransformerDecoder, TransformerDecoderLayer, init_weights
+from cs_transformers.blocks import TransformerDecoder, TransformerDecoderLayer
 from cs_transformers.captioning import CaptioningTransformer, caption_loss
 from cs_transformers.data import (
     CaptionDataset,
@@ -32,11 +32,16 @@ from cs_transformers.data.backbones import SceneEncoder, save_scene_encoder
 from cs_transformers.data.scene_files import CAPTION_LENGTH
 from cs_transformers.data.scenes import Scene
 from cs_transformers.errors import check_choice, explain
+from cs_transformers.positional import PositionalEncoding2D
 from cs_transformers.training.config import FitConfig
 from cs_transformers.training.history import History
 from cs_transformers.training.loop import fit
 from cs_transformers.training.losses import captioning_loss
 from cs_transformers.training.metrics import bleu, cider
+from cs_transformers.training.muon import Muon
+from cs_transformers.training.optimizers import layer_matrices, parameter_groups
+from cs_transformers.training.run import Scheduled
+from cs_transformers.training.schedules import warmup_cosine
 
 MEMORIES = ("grid", "global")
 TRAIN_SEED, VAL_SEED = 231, 1_000_234  # series of scenes of their own
@@ -66,7 +71,7 @@ class CaptionRecipe:
     dim_feedforward: int = 256
     dropout: float = 0.0
     label_smoothing: float = 0.0
-    captions_per_scene: int = 3
+    captions_per_scene: int = 2
     train_scenes: int = 6000
     fit: FitConfig = field(default_factory=FitConfig)
 
@@ -94,9 +99,9 @@ def scenes_recipe(memory: str = "grid", **changes: Any) -> CaptionRecipe:
         learning_rate=2e-3,
         muon_rate=0.01,
         weight_decay=0.01,
-        schedule="cosine",
+        betas=(0.9, 0.98),
         warmup=0.05,
-        evaluate_every=300,
+        evaluate_every=400,
     )
     return CaptionRecipe(memory=memory, fit=replace(settings, **changes))
 
@@ -140,7 +145,7 @@ class SceneCaptioner(nn.Module):
         super().__init__()
         self.memory = recipe.memory
         self.encoder = SceneEncoder(recipe.width, recipe.width)
-        self.captioner = make_captioner(word_to_idx, recipe.width, CAPTION_LENGTH, recipe)
+        self.captioner = make_captioner(word_to_idx, recipe.width, CAPTION_LENGTH, recipe, feature_size=0.7)
 
     def features(self, images: Tensor) -> Tensor:
         """Look at pictures.
@@ -301,7 +306,7 @@ def train_scene_captioner(
 
     history = fit(
         model, train, val, loss=loss, config=recipe.fit, transform=choose, folder=folder, resume=resume,
-        on_record=on_record,
+        optimizers=scene_optimizers(model, recipe.fit, len(train)), on_record=on_record,
     )  # fmt: skip
     if folder is not None:
         save_scene_encoder(model.encoder, Path(folder) / "scene_encoder.pt")
@@ -336,7 +341,9 @@ def train_photo_captioner(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.fit.seed)
         length = loaded["train_captions"].shape[1]
-        model = make_captioner(loaded["word_to_idx"], loaded["train_features"].shape[-1], length, recipe)
+        features = loaded["train_features"]
+        size = float(np.sqrt(np.mean(np.square(features[:1000], dtype=np.float64))))
+        model = make_captioner(loaded["word_to_idx"], features.shape[-1], length, recipe, feature_size=size)
     loss = captioning_loss(loaded["word_to_idx"]["<NULL>"], recipe.label_smoothing)
     train, val = CaptionDataset(loaded, "train"), CaptionDataset(loaded, "val")
     history = fit(
@@ -387,29 +394,60 @@ def caption_scores(
 
 
 def make_captioner(
-    word_to_idx: dict[str, int], input_dim: int, length: int, recipe: CaptionRecipe
+    word_to_idx: dict[str, int], input_dim: int, length: int, recipe: CaptionRecipe, *, feature_size: float = 1.0
 ) -> CaptioningTransformer:
-    """Build a captioner with the decoder of a recipe: pre-norm, and narrower than Stanford's.
+    """Build a captioner with the decoder of a recipe: pre-norm, narrower than Stanford's, and with other start values.
+
+    Stanford's start values (deviation 0.02) leave words and features far smaller than positions, and attention uniform,
+    for hundreds of steps. Here all three are about equally large from the start. The wavelengths of the 2-D positions
+    go up to ``2 pi * 20`` grids instead of 10,000, so that more channels tell neighbouring cells apart.
 
     Args:
         word_to_idx: Id of every word.
         input_dim: Width of the features.
         length: Longest caption, special words included.
         recipe: Sizes.
+        feature_size: Root mean square of the features' entries.
 
     Returns:
         The captioner.
     """
-    positions = "2d" if recipe.memory == "grid" else None
+    positions = PositionalEncoding2D(recipe.width, temperature=20.0) if recipe.memory == "grid" else None
     sizes = {"wordvec_dim": recipe.width, "num_heads": recipe.num_heads, "num_layers": recipe.num_layers}
     model = CaptioningTransformer(word_to_idx, input_dim, **sizes, max_length=length, memory_positions=positions)
     layer = TransformerDecoderLayer(
         recipe.width, recipe.num_heads, recipe.dim_feedforward, recipe.dropout, norm_first=True
     )
     model.transformer = TransformerDecoder(layer, recipe.num_layers)
-    model.transformer.apply(init_weights)
     model.positional_encoding.dropout.p = recipe.dropout
+    for module in model.transformer.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
+    nn.init.normal_(model.embedding.weight, std=0.7)  # the root mean square of a sinusoid
+    nn.init.normal_(model.visual_projection.weight, std=1 / (feature_size * input_dim**0.5))
     return model
+
+
+def scene_optimizers(model: SceneCaptioner, config: FitConfig, examples: int) -> list[Scheduled]:
+    """Give matrices and convolution kernels to Muon, the kernels at twice the rate, and everything else to AdamW.
+
+    Args:
+        model: Model to train.
+        config: Rates, decay, warm-up and length of the training.
+        examples: Number of training scenes.
+
+    Returns:
+        Pairs of optimizer and schedule, as :func:`fit` takes them.
+    """
+    total = config.total_steps(examples)
+    schedule = warmup_cosine(total, warmup=config.warmup_steps(total), floor=config.floor)
+    matrices = layer_matrices(model)
+    kernels = [parameter for parameter in model.encoder.parameters() if parameter.dim() == 4]
+    rest = parameter_groups(model, config.weight_decay, leave_out=[*matrices, *kernels])
+    groups = [{"params": matrices}, {"params": kernels, "lr": 2 * config.muon_rate}]
+    muon = Muon(groups, lr=config.muon_rate, weight_decay=config.weight_decay)
+    return [(muon, schedule), (torch.optim.AdamW(rest, lr=config.learning_rate, betas=config.betas), schedule)]
 
 
 def words_of(row: np.ndarray, idx_to_word: list[str]) -> str:

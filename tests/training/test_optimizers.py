@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from cs_transformers.captioning import CaptioningTransformer
+from cs_transformers.training.muon import Muon
 from cs_transformers.training.optimizers import layer_matrices, make_optimizers, parameter_groups
 from cs_transformers.vit import VisionTransformer
 
@@ -81,6 +82,26 @@ def test_shared_weights_are_taken_once() -> None:
     model = nn.ModuleList([layer, layer])
     assert len(layer_matrices(model)) == 1
     assert sum(len(group["params"]) for group in parameter_groups(model, 0.1)) == 2
+
+
+def test_what_another_optimizer_takes_is_left_out() -> None:
+    model = small_vit()
+    matrices = layer_matrices(model)
+    rest = [parameter for group in parameter_groups(model, 0.1, leave_out=matrices) for parameter in group["params"]]
+    assert len(rest) + len(matrices) == len(list(model.parameters()))
+    assert not {id(parameter) for parameter in rest} & {id(parameter) for parameter in matrices}
+
+
+def test_a_kernel_of_a_convolution_moves_like_the_matrix_it_is() -> None:
+    torch.manual_seed(0)
+    kernel, gradient = nn.Parameter(torch.randn(4, 3, 2, 2)), torch.randn(4, 3, 2, 2)
+    matrix = nn.Parameter(kernel.detach().flatten(1).clone())
+    for parameter, wanted in ((kernel, gradient), (matrix, gradient.flatten(1))):
+        optimizer = Muon([parameter], lr=0.1, weight_decay=0.2)
+        for _ in range(3):
+            parameter.grad = wanted.clone()
+            optimizer.step()
+    torch.testing.assert_close(kernel.flatten(1), matrix)
 
 
 def test_wrong_calls_are_refused() -> None:
