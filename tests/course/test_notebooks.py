@@ -147,8 +147,11 @@ calls = []
 colab = types.ModuleType("google.colab"); google = types.ModuleType("google"); google.__path__ = []
 drive = types.ModuleType("google.colab.drive")
 def mount(point):
+    point = pathlib.Path(point)
+    if not calls and point.exists() and any(point.iterdir()):
+        raise ValueError("Mountpoint must not already contain files")
     calls.append(point)
-    (pathlib.Path(point) / "MyDrive").mkdir(parents=True, exist_ok=True)
+    (point / "MyDrive").mkdir(parents=True, exist_ok=True)
 drive.mount = mount; colab.drive = drive; google.colab = colab
 sys.modules.update({"google": google, "google.colab": colab, "google.colab.drive": drive})
 """
@@ -234,9 +237,18 @@ def test_set_up_fetches_the_release_once_and_never_over_answers(tmp_path: Path, 
 def test_set_up_on_drive_keeps_the_course_there(tmp_path: Path, release: str) -> None:
     here = tmp_path / "content"
     here.mkdir()
-    run = in_folder(here, STUB, cell(release, "코스 1", drive=True), cell(release, "코스 1", drive=True))
+    twice = [cell(release, "코스 1", drive=True)] * 2
+    run = in_folder(here, STUB, *twice, "print(len(sys.path) - len(set(sys.path)), len(calls))")
     assert run.stdout.count("ready 01 ") == 2, run.stderr
+    assert run.stdout.splitlines()[-1] == "0 2", "running it again must not grow sys.path"
     assert (here / "drive" / "MyDrive" / "코스 1" / "cs_transformers" / "__init__.py").is_file()
+
+
+def test_an_empty_drive_or_a_wrong_folder_is_told_in_the_first_cell(tmp_path: Path) -> None:
+    run = in_folder(tmp_path, STUB, cell(folder="wrong", drive=True))
+    last = run.stderr.strip().splitlines()[-1]
+    assert f"or in {tmp_path / 'drive' / 'MyDrive' / 'wrong'}; found []: set FOLDER" in last
+    assert list((tmp_path / "drive" / "MyDrive").iterdir()) == [], "nothing may be created"
 
 
 def test_set_up_leaves_no_half_course_when_the_server_sends_rubbish(tmp_path: Path, release: str) -> None:
