@@ -29,13 +29,13 @@ base = here = pathlib.Path.cwd()
 if USE_DRIVE and "google.colab" in sys.modules:
     from google.colab import drive; drive.mount(str(here / "drive"))
     base = here / "drive" / "MyDrive"
-home = next((p for p in [base / FOLDER, here, *here.parents] if (p / "cs_transformers").is_dir()), None)
+home = next((p for p in [base / str(FOLDER), here, *here.parents] if (p / "cs_transformers").is_dir()), None)
 if home is None and RELEASE_URL:  # unpacked aside and renamed when whole: nothing of yours is overwritten
     with urllib.request.urlopen(RELEASE_URL, timeout=60) as reply:
-        zipfile.ZipFile(io.BytesIO(reply.read())).extractall(base / (FOLDER + ".part"))
-    home = (base / (FOLDER + ".part")).rename(base / FOLDER)
+        zipfile.ZipFile(io.BytesIO(reply.read())).extractall(base / f"{FOLDER}.part")
+    home = (base / f"{FOLDER}.part").rename(base / str(FOLDER))
 if home is None:
-    raise FileNotFoundError(f"expected a folder cs_transformers in {here}, above it or in {base / FOLDER}; "
+    raise FileNotFoundError(f"expected a folder cs_transformers in {here}, above it or in {base / str(FOLDER)}; "
                             f"found {sorted(os.listdir(base))[:9]}: set FOLDER, or see 'Colab' in the README")
 sys.path[:0] = [] if str(home) in sys.path else [str(home)]
 from cs_transformers.course.classroom import start; start("{notebook}")

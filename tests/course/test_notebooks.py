@@ -221,6 +221,12 @@ def test_set_up_without_a_course_says_where_it_looked_and_what_is_there(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["한글 폴더"], "nothing may be created"
 
 
+def test_set_up_with_a_folder_of_none_says_what_to_set(tmp_path: Path) -> None:
+    run = in_folder(tmp_path, cell().replace('"transformers"', "None"))
+    assert run.returncode == 1
+    assert "set FOLDER" in run.stderr.strip().splitlines()[-1]
+
+
 def test_set_up_fetches_the_release_once_and_never_over_answers(tmp_path: Path, release: str) -> None:
     here = tmp_path / "content"
     here.mkdir()
