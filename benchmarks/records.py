@@ -133,7 +133,7 @@ def complete(found: Record, seconds: float) -> Record:
         The same record.
     """
     found.machine, found.versions = machine(), versions()
-    found.date, found.seconds = date.today().isoformat(), round(seconds, 1)
+    found.date, found.seconds = date.today().isoformat(), float(f"{seconds:.3g}")
     return found
 
 

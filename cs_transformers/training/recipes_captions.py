@@ -71,7 +71,7 @@ class CaptionRecipe:
     dim_feedforward: int = 256
     dropout: float = 0.0
     label_smoothing: float = 0.0
-    captions_per_scene: int = 2
+    captions_per_scene: int = 5
     train_scenes: int = 6000
     fit: FitConfig = field(default_factory=FitConfig)
 
@@ -93,7 +93,7 @@ def scenes_recipe(memory: str = "grid", **changes: Any) -> CaptionRecipe:
         The recipe.
     """
     settings = FitConfig(
-        steps=1200,
+        steps=2000,
         batch_size=32,
         optimizer="muon",
         learning_rate=2e-3,
@@ -101,7 +101,7 @@ def scenes_recipe(memory: str = "grid", **changes: Any) -> CaptionRecipe:
         weight_decay=0.01,
         betas=(0.9, 0.98),
         warmup=0.05,
-        evaluate_every=400,
+        evaluate_every=500,
     )
     return CaptionRecipe(memory=memory, fit=replace(settings, **changes))
 
