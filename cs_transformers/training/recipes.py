@@ -104,15 +104,17 @@ def overfit_batch(model: nn.Module, images: Tensor, labels: Tensor, *, steps: in
     model.train()
     # Exercise 5.4: choose an optimizer and a learning rate that learns the batch within `steps` updates. In every step:
     # the cross entropy of all images, its gradients, one step. Collect loss.item() of all steps and return the list
-    # (about 9 lines). Stanford's rate of 1e-4 is too small here: try a few. Look at F.cross_entropy.
+    # (about 9 lines). Stanford's rate of 1e-4 is too small here: try a few; a rate that falls at the end helps.
     ### BEGIN SOLUTION 5.4
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 3 * (1 - step / steps)))
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
+        falling.step()  # in the last third: at the full rate a late step may undo what was learnt
         losses.append(loss.item())
     return losses
     ### END SOLUTION 5.4

@@ -82,7 +82,7 @@ def _overfit_batch(probe: Probe) -> None:
     model, images, labels = _batch_to_learn(probe)
     with Watch(model) as watch:
         with probe.part(LEARNED):
-            recipes.overfit_batch(model, images, labels, steps=300)
+            recipes.overfit_batch(model, images, labels, steps=200)
             record_weights(probe, model)
         watch.record(probe)
 
