@@ -18,6 +18,7 @@ from rich.table import Table
 
 from benchmarks import records
 from benchmarks.records import HERE, Record, SkippedError
+from cs_transformers.plots import use_style
 
 FIRST_SEED = 231
 FRAMEWORK = {"__init__", "__main__", "records"}
@@ -59,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run_all(wanted: list[str], quick: bool, seeds: list[int], output: Path | None, fresh: bool) -> list[str]:
     failed, console = [], Console()
+    use_style()
     for name in wanted:
         console.print(f"[bold]{name}[/bold]")
         started = time.monotonic()

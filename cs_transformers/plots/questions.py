@@ -87,7 +87,7 @@ def grouped_bars(
     axes.set(ylabel=ylabel, title=title)
     axes.margins(y=0.15)
     if len(bars) > 1:
-        axes.legend(frameon=False)
+        figure.legend(loc="outside lower center", ncols=len(bars), frameon=False)  # bars may reach anywhere
     return figure
 
 
