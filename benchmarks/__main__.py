@@ -21,6 +21,7 @@ from benchmarks.records import HERE, Record, SkippedError
 from cs_transformers.plots import use_style
 
 FIRST_SEED = 231
+RESULTS = HERE  # a full run writes its results beside the scripts
 FRAMEWORK = {"__init__", "__main__", "records"}
 
 
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     count = wanted.seeds if wanted.seeds is not None else 1 if wanted.quick else 3
     if count < 1:
         parser.error(f"--seeds must be at least 1, got {count}")
-    output = wanted.output or (None if wanted.quick else HERE)
+    output = wanted.output or (None if wanted.quick else RESULTS)
     seeds = list(range(FIRST_SEED, FIRST_SEED + count))
     return 1 if _run_all(wanted.only, wanted.quick, seeds, output, wanted.fresh) else 0
 

@@ -149,3 +149,16 @@ def test_a_failing_benchmark_does_not_stop_the_next_and_is_reported(
     assert main(arguments) == 1
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert [found.name for found in records.read_results(tmp_path)] == ["attention_speed/a", "vit_overfit/old"]
+
+
+def test_a_full_run_writes_beside_the_scripts_and_a_quick_one_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CST_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("benchmarks.__main__.RESULTS", tmp_path)
+    monkeypatch.setattr("benchmarks.vit_overfit.run", lambda seeds, **_: [made("vit_overfit/a", len(seeds))])
+    assert main(["--only", "vit_overfit", "--quick", "--seeds", "2"]) == 0
+    assert not (tmp_path / "results.json").exists()
+    assert main(["--only", "vit_overfit"]) == 0
+    assert records.read_results(tmp_path)[0].spread == (3.0, 4.0)
+    assert "vit_overfit/a" in (tmp_path / "results.md").read_text()
