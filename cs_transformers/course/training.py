@@ -66,25 +66,18 @@ def train_vit(data: str, folder: Path, *, resume: bool = False, **changes: Any) 
         Accuracies on validation and test images.
     """
     from cs_transformers.data.images import load_images
-    from cs_transformers.training.vit_cifar import cifar_accuracy, cifar_config, train_cifar_vit
+    from cs_transformers.training import recipes_vit as recipes
 
-    train, val, test = (load_images(data, split) for split in ("train", "val", "test"))
-    recipe = {} if data.startswith("cifar10") else {"epochs": 10, "batch_size": 64}
-    model, history = train_cifar_vit(
-        train.images,
-        train.labels,
-        classes=len(train.classes),
-        validation=(val.images, val.labels),
-        config=cifar_config(**{**recipe, **changes}),
-        folder=folder,
-        resume=resume,
-    )
-    parts = {"validation accuracy": val, "test accuracy": test}
-    figures = {
-        name: f"{100 * cifar_accuracy(model, part.images, part.labels, train.images):.1f} %"
-        for name, part in parts.items()
+    held_out = {
+        f"{name} accuracy": load_images(data, split) for name, split in (("validation", "val"), ("test", "test"))
     }
-    return _kept(figures, history, folder)
+    config = (recipes.cifar_config if data.startswith("cifar10") else recipes.shapes_config)(**changes)
+    trained = recipes.train_vit(data, config, folder=folder, resume=resume)
+    figures = {
+        name: f"{100 * (trained.predict(part.images) == part.labels).double().mean().item():.1f} %"
+        for name, part in held_out.items()
+    }
+    return _kept(figures, trained.history, folder)
 
 
 def _truth_of_scene_captions(trained: Any) -> dict[str, str]:
