@@ -19,7 +19,16 @@ from .attention import causal_mask, recorded_weights
 from .blocks import TransformerDecoder, TransformerDecoderLayer, init_weights
 from .cache import DecoderCache
 from .decoding import beam_search, greedy_decode
-from .errors import check_choice, check_count, check_probability, check_same_kind, check_shape, check_tensor, explain
+from .errors import (
+    check_choice,
+    check_count,
+    check_ids,
+    check_probability,
+    check_same_kind,
+    check_shape,
+    check_tensor,
+    explain,
+)
 from .masks import check_key_mask
 from .positional import PositionalEncoding, PositionalEncoding2D
 
@@ -326,7 +335,7 @@ class CaptioningTransformer(nn.Module):
 
     def _check_captions(self, captions: Tensor, batch: int) -> Tensor:
         who = type(self).__name__
-        captions = _check_ids(who, "captions", captions, self.vocab_size)
+        captions = check_ids(who, "captions", captions, self.vocab_size)
         fix = "give one caption per image; add the batch axis with captions[None] to a single one"
         check_shape(who, "captions", captions, fix, N=batch, T=None)
         if not 1 <= captions.shape[1] <= self.max_length:
@@ -342,7 +351,7 @@ class CaptioningTransformer(nn.Module):
         if not isinstance(state, CaptioningState):
             fix = "make one with start_state(features)"
             raise TypeError(explain("step", "state", "a CaptioningState", type(state).__name__, fix))
-        tokens = _check_ids("step", "tokens", tokens, self.vocab_size)
+        tokens = check_ids("step", "tokens", tokens, self.vocab_size)
         check_shape("step", "tokens", tokens, "give one word per caption", N=len(state.memory), T=1)
         if state.length >= self.max_length:
             fix = "stop here, or build the model with a larger max_length"
@@ -460,21 +469,6 @@ def _memory_positions(
     return PositionalEncoding2D(width), (int(choice[0]), int(choice[1]))
 
 
-def _check_ids(who: str, name: str, ids: Tensor, vocab_size: int) -> Tensor:
-    check_tensor(who, name, ids, floating=False)
-    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-        fix = "pass word ids, int64 as they come from the vocabulary"
-        raise TypeError(explain(who, name, "whole numbers", ids.dtype, fix))
-    ids = ids.long()
-    if ids.device.type != "meta":
-        outside = (ids < 0) | (ids >= vocab_size)
-        if bool(outside.any()):
-            fix = "use the vocabulary that the model was built with"
-            expected = f"ids of the vocabulary of {vocab_size} words, 0 to {vocab_size - 1}"
-            raise ValueError(explain(who, name, expected, f"the id {ids[outside][0].item()}", fix))
-    return ids
-
-
 def _to_tensor(name: str, array: Tensor | np.ndarray) -> Tensor:
     if isinstance(array, Tensor):
         return array
@@ -505,7 +499,7 @@ def _check_loss(
     check_count(who, "null", null, minimum=0)
     check_probability(who, "label_smoothing", label_smoothing)
     check_choice(who, "mean_over", mean_over, ("words", "positions"))
-    captions = _check_ids(who, "captions", captions, V)
+    captions = check_ids(who, "captions", captions, V)
     if captions.device != scores.device:
         raise ValueError(
             explain(who, "captions", f"on {scores.device} like scores", captions.device, "move it with .to()")

@@ -164,6 +164,7 @@ def beam_search(
     max_length: int,
     beam_size: int = 5,
     alpha: float = 0.0,
+    penalty: Callable[[int], float] | None = None,
     device: torch.device | str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Follow the B most probable beginnings at once and answer with the best sentence that any of them became.
@@ -182,6 +183,7 @@ def beam_search(
         max_length: Number of words T at which an unfinished sentence is cut.
         beam_size: Number of hypotheses B that are followed.
         alpha: Exponent of the length, at least 0; 0 favours short sentences, 1 compares the mean per word.
+        penalty: Function of a length that sums are divided by in place of ``length ** alpha``; it never falls.
         device: Where ``step`` expects its tokens, the CPU by default.
 
     Returns:
@@ -201,6 +203,7 @@ def beam_search(
     """
     _check_search("beam_search", batch_size, start, end, null, max_length)
     _check_beam(beam_size, alpha)
+    divisor = penalty or (lambda length: length**alpha)
     rows = torch.arange(batch_size, device=device)  # (N,)
     state = _reorder(state, rows.repeat_interleave(beam_size))
     scores = torch.full((batch_size, beam_size), float("-inf"), dtype=_score_dtype(device), device=device)  # (N, B)
@@ -216,10 +219,10 @@ def beam_search(
         tokens = tokens.gather(1, parents[:, :, None].expand_as(tokens))
         tokens[:, :, position] = words
         ended = (words == end) | (position + 1 == max_length)
-        normalised = (scores / (position + 1) ** alpha).masked_fill(~ended, float("-inf"))  # (N, B)
+        normalised = (scores / divisor(position + 1)).masked_fill(~ended, float("-inf"))  # (N, B)
         best, answer = _keep_better(best, answer, normalised, tokens)
         # The log-probability of a living hypothesis can only fall, so this is the most the row may still become.
-        hope = scores.masked_fill(ended, float("-inf")).amax(dim=1) / max_length**alpha  # (N,)
+        hope = scores.masked_fill(ended, float("-inf")).amax(dim=1) / divisor(max_length)  # (N,)
         finished = ended | scores.isinf() | (hope <= best)[:, None]
         if finished.all():
             break

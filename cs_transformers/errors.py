@@ -151,6 +151,40 @@ def check_shape(
     raise ValueError(explain(who, name, f"of shape ({letters}) = ({wanted})", tuple(tensor.shape), fix))
 
 
+def check_ids(who: str, name: str, ids: Any, vocab_size: int) -> Tensor:
+    """Require word ids that a vocabulary has.
+
+    Args:
+        who: The class or function the caller used.
+        name: The argument's name.
+        ids: Whole numbers of any shape; their values are not looked at on the meta device, which has none.
+        vocab_size: Number of words V.
+
+    Returns:
+        The ids as int64.
+
+    Raises:
+        TypeError: If they are no integer tensor.
+        ValueError: If one is below 0 or not below V.
+
+    Example:
+        >>> check_ids("CaptioningTransformer", "captions", torch.tensor([0, 3]), vocab_size=4)
+        tensor([0, 3])
+    """
+    check_tensor(who, name, ids, floating=False)
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        fix = "pass word ids, int64 as they come from the vocabulary"
+        raise TypeError(explain(who, name, "whole numbers", ids.dtype, fix))
+    ids = ids.long()
+    if ids.device.type != "meta":
+        outside = (ids < 0) | (ids >= vocab_size)
+        if bool(outside.any()):
+            fix = "use the vocabulary that the model was built with"
+            expected = f"ids of the vocabulary of {vocab_size} words, 0 to {vocab_size - 1}"
+            raise ValueError(explain(who, name, expected, f"the id {ids[outside][0].item()}", fix))
+    return ids
+
+
 def check_same_kind(who: str, like: str, **tensors: Tensor) -> None:
     """Require tensors of one dtype on one device.
 

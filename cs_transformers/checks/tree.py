@@ -26,7 +26,7 @@ from .markers import (
 PACKAGE_NAME = "cs_transformers"
 PACKAGE = Path(__file__).resolve().parents[1]
 PRISTINE = Path(__file__).with_name("pristine.zip")
-LEFT_OUT = ("course/", "cli.py", "__main__.py", "checks/")
+LEFT_OUT = ("course/", "cli/", "grading/", "__main__.py", "checks/")
 KEPT = "checks/definitions/"
 
 

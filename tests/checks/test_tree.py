@@ -20,7 +20,7 @@ def sources() -> dict[str, str]:
 
 def test_the_tree_holds_no_reference_only_code_no_mistake_and_no_trusted_side(sources: dict[str, str]) -> None:
     assert all("REFERENCE ONLY" not in text for text in sources.values())
-    assert not [path for path in sources if "mistakes" in path or path.startswith(("course/", "cli"))]
+    assert not [path for path in sources if "mistakes" in path or path.startswith(("course/", "grading/", "cli"))]
     in_checks = {path for path in sources if path.startswith("checks/")}
     assert in_checks
     assert all(path.startswith("checks/definitions/") for path in in_checks)

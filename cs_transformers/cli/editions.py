@@ -1,0 +1,1 @@
+"""Commands that hand the course out."""

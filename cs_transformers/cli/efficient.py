@@ -1,0 +1,1 @@
+"""Commands of notebook 10: efficient attention."""

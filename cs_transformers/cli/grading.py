@@ -1,0 +1,1 @@
+"""Commands of instructors who grade."""

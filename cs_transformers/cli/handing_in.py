@@ -1,0 +1,1 @@
+"""Commands of students who move between editions and hand in."""

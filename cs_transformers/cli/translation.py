@@ -1,0 +1,1 @@
+"""Commands of notebook 07: translation."""
