@@ -1,0 +1,9 @@
+"""Notebook 09: restoration."""
+
+from __future__ import annotations
+
+from .exercise import Exercise, Notebook
+
+NOTEBOOK_ROWS: tuple[Notebook, ...] = ()
+
+EXERCISE_ROWS: tuple[Exercise, ...] = ()
