@@ -94,6 +94,12 @@ def test_a_missing_package_is_trouble_and_told_how_to_mend(monkeypatch: pytest.M
     assert "pip install scipy" in text
 
 
+def test_doctor_names_the_accelerator_of_an_apple_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    assert "mps; the notebooks compute on the processor" in call("doctor")[1]
+
+
 def test_standing_beside_another_copy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cs_transformers").mkdir()
     monkeypatch.chdir(tmp_path)
