@@ -112,6 +112,7 @@ class Mark:
         items: Rubric items that were met.
         comment: What the student reads.
         grader: Who gave it.
+        settled: Whether it decides between graders who disagreed.
     """
 
     student: str
@@ -120,6 +121,7 @@ class Mark:
     items: tuple[str, ...] = ()
     comment: str = ""
     grader: str = ""
+    settled: bool = False
 
 
 @dataclass(frozen=True)
