@@ -142,6 +142,31 @@ CIFAR10 = RemoteDataSet(
     licence="no formal licence; cite Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images",
 )
 
+MULTI30K_HOST = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+
+
+def _sentences(name: str, size: int, sha256: str) -> RemoteFile:
+    return RemoteFile(name=f"{name}.gz", urls=(f"{MULTI30K_HOST}/{name}.gz",), size=size, sha256=sha256)
+
+
+_MULTI30K_FILES = (
+    _sentences("train.de", 637_044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
+    _sentences("train.en", 568_929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
+    _sentences("val.de", 24_681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
+    _sentences("val.en", 21_650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
+    _sentences("test_2016_flickr.de", 22_890, "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"),
+    _sentences("test_2016_flickr.en", 21_077, "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
+)
+MULTI30K = RemoteDataSet(
+    name="multi30k",
+    what="31,014 captions of photos in German and English (29,000 train, 1,014 val, 1,000 test)",
+    folder="multi30k",
+    leaves=_each(*(file.name.removesuffix(".gz") + "*" for file in _MULTI30K_FILES)),
+    sources=_MULTI30K_FILES,
+    download=1_296_271,
+    licence="for researchers and educators, non-commercial research and education; cite Elliott et al. 2016",
+)
+
 
 def _coco_annotations(year: int, size: int, sha256: str) -> RemoteDataSet:
     archive = f"annotations_trainval{year}.zip"
@@ -187,6 +212,7 @@ DATA_SETS: dict[str, RemoteDataSet] = {
         _coco_annotations(2017, 252_907_541, "113a836d90195ee1f884e704da6304dfaaecff1f023f49b6ca93c4aaae470268"),
         FLICKR8K,
         CIFAR10,
+        MULTI30K,
         _backbone("resnet18", "ResNet-18 (512 features)", "resnet18-f37072fd.pth", 47),
         _backbone("resnet50", "ResNet-50 (2048 features)", "resnet50-11ad3fa6.pth", 102),
         _backbone("mobilenet_v3_small", "MobileNetV3-Small (576 features)", "mobilenet_v3_small-047dcff4.pth", 10),

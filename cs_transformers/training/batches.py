@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from cs_transformers.training.config import FitConfig
 
 ORDER, WORKERS, AUGMENTATION = 1, 2, 3  # the streams that one seed is split into
+POOL = 20  # batches that are sorted by length together: more leave less padding, and less chance in who meets whom
 
 
 def generator_for(*key: int) -> torch.Generator:
@@ -32,13 +33,15 @@ def generator_for(*key: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed[0]) << 31 ^ int(seed[1]))
 
 
-def epoch_order(examples: int, config: FitConfig, epoch: int) -> list[Tensor]:
+def epoch_order(examples: int, config: FitConfig, epoch: int, lengths: Tensor | None = None) -> list[Tensor]:
     """Say which examples each batch of an epoch holds.
 
     Args:
         examples: Number of training examples.
         config: Batch size, seed and way of drawing.
         epoch: Number of the epoch, from 0.
+        lengths: (examples,) lengths, where batches shall hold examples of like length to need little padding: out of
+            every ``POOL`` batches of the shuffled list, sorted and cut anew; the batches are shuffled again.
 
     Returns:
         One tensor of indices per update.
@@ -51,7 +54,12 @@ def epoch_order(examples: int, config: FitConfig, epoch: int) -> list[Tensor]:
     steps, generator = config.steps_per_epoch(examples), generator_for(config.seed, ORDER, epoch)
     if config.replacement:
         return list(torch.randint(examples, (steps, config.batch_size), generator=generator))
-    return list(torch.randperm(examples, generator=generator).split(config.batch_size))[:steps]
+    order = torch.randperm(examples, generator=generator)
+    if lengths is None:
+        return list(order.split(config.batch_size))[:steps]
+    pools = [pool[lengths[pool].argsort(stable=True)] for pool in order.split(POOL * config.batch_size)]
+    cut = [batch for pool in pools for batch in pool.split(config.batch_size)][:steps]
+    return [cut[place] for place in torch.randperm(len(cut), generator=generator).tolist()]
 
 
 def read_batches(

@@ -42,7 +42,8 @@ def fit(
 
     Args:
         model: Model to train; it ends with the best weights by validation, or the last where there is none.
-        train: Training examples, map style.
+        train: Training examples, map style; where they have an attribute ``bucket_lengths``, one length for each, a
+            batch holds examples of like length.
         val: Validation examples, to watch and to choose by; never the test set.
         loss: Function of model and batch that gives the mean loss over the batch, alone or with a dict of metrics.
         config: Settings; None takes the defaults of :class:`FitConfig`.

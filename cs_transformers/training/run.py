@@ -113,7 +113,8 @@ class Run:
     def _rest_of_epoch(self) -> Iterator[Any]:
         """Batches from the current step to the end of its epoch, each process its share of every batch."""
         epoch, offset = divmod(self.step, self.epoch_steps)
-        order = batches.epoch_order(len(self.data), self.config, epoch)[offset:]
+        lengths = getattr(self.data, "bucket_lengths", None)
+        order = batches.epoch_order(len(self.data), self.config, epoch, lengths)[offset:]
         if self.where.world > 1:
             order = [
                 indices[self.where.rank :: self.where.world] for indices in order if len(indices) >= self.where.world

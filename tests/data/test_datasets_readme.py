@@ -41,7 +41,7 @@ def test_the_names_of_feature_files_are_those_that_are_read() -> None:
 
 def test_the_sums_are_those_of_the_files(data_dir: Path) -> None:
     rows = re.findall(r"^\| `(\S+)` \| ([\d,]+) \| `([0-9a-f]{64})` \|$", TEXT, re.M)
-    assert len(rows) == 10
+    assert len(rows) == 16
     for name, size, digest in rows:
         content = (data_dir / name).read_bytes()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (int(size.replace(",", "")), digest)
