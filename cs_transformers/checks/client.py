@@ -26,7 +26,7 @@ START_SECONDS = 180.0
 GRACE_SECONDS = 10.0
 MEMORY = 6 << 30
 KEPT_OUTPUT = 20_000
-STATES = ("answered", "timeout", "crashed", "exited early", "no answer")
+STATES = ("answered", "timeout", "memory", "crashed", "exited early", "no answer")
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,14 @@ class Answer:
     """What a job gave: its state and, when answered, what the check recorded.
 
     Args:
-        state: ``answered``, ``timeout``, ``crashed``, ``exited early`` or ``no answer``.
+        state: ``answered``, ``timeout``, ``memory``, ``crashed``, ``exited early`` or ``no answer``.
         detail: The signal or exit status, for people.
         arrays: Recorded arrays by ``part/name``.
         kinds: What each recorded value was (``float64 tensor``), by the same names.
         texts: Recorded texts by the same names.
         errors: Exceptions by part: ``part, type, bases, message, file, line``.
         output: The beginning of what the code printed.
+        incident: What had to be ended or refused on the way, for people; empty for a quiet run.
     """
 
     state: str
@@ -75,6 +76,7 @@ class Answer:
     texts: dict[str, str] = field(default_factory=dict)
     errors: list[dict[str, Any]] = field(default_factory=list)
     output: str = ""
+    incident: str = ""
 
 
 class Worker:

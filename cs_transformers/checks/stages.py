@@ -47,12 +47,16 @@ class Finding:
         aspect: ``shape``, ``dtype``, the stage's name, or ``error``.
         sentence: What is wrong where.
         error: The recorded exception, where that is the reason.
+        key: Name of the value that differs, where one does.
+        difference: How it differs.
     """
 
     part: str
     aspect: str
     sentence: str
     error: dict | None = None
+    key: str = ""
+    difference: Difference | None = None
 
 
 @dataclass
@@ -116,7 +120,8 @@ def examine(part: str, expected: Answer, answer: Answer) -> Finding | None:
         for key in keys:
             difference = comparison(key, expected, answer, scale)
             if difference is not None:
-                return Finding(part, _aspect(difference, part), _sentence(part, key, difference))
+                sentence = _sentence(part, key, difference)
+                return Finding(part, _aspect(difference, part), sentence, key=key, difference=difference)
     return None
 
 
