@@ -62,8 +62,8 @@ def blend_window(tile: int, overlap: int, *, like: Tensor) -> Tensor:
         [0.5, 1.0, 1.0, 0.5]
     """
     place = torch.arange(tile, dtype=like.dtype, device=like.device)
-    edge = torch.minimum(place, tile - 1 - place) + 1  # 1 at the border
-    ramp = (edge / (overlap + 1)).clamp(max=1)
+    from_border = torch.minimum(place, tile - 1 - place) + 0.5  # middle of the pixel
+    ramp = (from_border / max(overlap, 0.5)).clamp(max=1)  # two of them that overlap add up to 1
     return ramp[:, None] * ramp
 
 
