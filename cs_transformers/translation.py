@@ -384,9 +384,9 @@ def label_smoothing_loss(logits: Tensor, targets: Tensor, *, smoothing: float = 
     logits, targets = _check_loss(logits, targets, smoothing, pad)
     V = logits.shape[-1]
     # Exercise 7.3: log-probabilities; a tensor `wanted` of the same shape with smoothing / (V - 2) everywhere,
-    # 1 - smoothing at the targets, 0 in the column of `pad` and in the rows whose target is `pad`; the sum of the formula's terms,
-    # those with wanted = 0 left out by torch.where; divided by the number of real targets, at least 1 (about 8 lines).
-    # Look at torch.full_like, Tensor.scatter_ and torch.where.
+    # 1 - smoothing at the targets, 0 in the column of `pad` and in the rows whose target is `pad`; the sum of the
+    # terms of the formula, those with wanted = 0 left out by torch.where; divided by the number of real targets, at
+    # least 1 (about 8 lines). Look at torch.full_like, Tensor.scatter_ and torch.where.
     ### BEGIN SOLUTION 7.3
     log_probs = logits.log_softmax(dim=-1)  # (N, T, V)
     wanted = torch.full_like(log_probs, smoothing / (V - 2))

@@ -152,6 +152,19 @@ def test_one_beam_is_greedy(seed: int) -> None:
             )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_penalty_of_ones_own_takes_the_place_of_the_length(seed: int) -> None:
+    vocabulary, length = 5, 4
+    model = PrefixModel(sentences=3, vocabulary=vocabulary, length=length, seed=seed)
+    options = {"max_length": length, "beam_size": 2**length * 2, "penalty": lambda words: 2.0 + words}
+    answer, scores = beam_search(model.step, model.start(), 3, **options, **SPECIAL)
+    for row in range(3):
+        value = {s: log_probability(model, row, s) / (2 + len(s)) for s in sentences_up_to(vocabulary, length)}
+        best = max(value, key=value.get)
+        assert answer[row].tolist() == padded(best, length)
+        assert scores[row].item() == pytest.approx(value[best], abs=1e-9)
+
+
 def test_one_beam_is_greedy_among_equals_too() -> None:
     def step(tokens: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
         return torch.zeros(len(tokens), 9), state

@@ -13,6 +13,7 @@ from cs_transformers.errors import (
     autocast_is_on,
     check_choice,
     check_count,
+    check_ids,
     check_like_weights,
     check_probability,
     check_same_kind,
@@ -126,3 +127,14 @@ CALLS = list(wrong_calls())
 def test_what_is_wrong_is_refused(call: Callable[[], object], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_ids_must_be_whole_numbers_of_the_vocabulary() -> None:
+    assert check_ids("who", "ids", torch.tensor([3], dtype=torch.int16), 4).dtype == torch.int64
+    assert check_ids("who", "ids", torch.zeros(2, dtype=torch.int64, device="meta"), 1).device.type == "meta"
+    for wrong in (torch.zeros(1), torch.zeros(1, dtype=torch.bool), torch.zeros(1, dtype=torch.complex64)):
+        with pytest.raises(TypeError, match=r"who: ids must be whole numbers"):
+            check_ids("who", "ids", wrong, 4)
+    for outside in (4, -1):
+        with pytest.raises(ValueError, match=rf"ids must be ids of the vocabulary of 4 words, .* got the id {outside}"):
+            check_ids("who", "ids", torch.tensor([0, outside]), 4)
