@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .blocks import TransformerEncoder, TransformerEncoderLayer, init_weights
+from .blocks import AttentionBuilder, TransformerEncoder, TransformerEncoderLayer, init_weights
 from .errors import check_choice, check_count, check_like_weights, check_tensor, explain
 from .positional import LearnedPositionalEncoding, PositionalEncoding
 
@@ -138,6 +138,7 @@ class VisionTransformer(nn.Module):
         pool: What the head reads: "mean" of all tokens, or "cls", an extra token in front of the patches.
         positions: "sinusoidal" or "learned".
         norm_first: Whether the layers normalise the input of a sublayer instead of the sum behind it.
+        attention: Builds another attention for the layers, in the form of ``TransformerEncoderLayer``.
 
     Attributes:
         patch_embed: The ``PatchEmbedding``.
@@ -174,6 +175,7 @@ class VisionTransformer(nn.Module):
         pool: str = "mean",
         positions: str = "sinusoidal",
         norm_first: bool = False,
+        attention: AttentionBuilder | None = None,
     ) -> None:
         super().__init__()
         check_choice("VisionTransformer", "pool", pool, ("mean", "cls"))
@@ -185,7 +187,8 @@ class VisionTransformer(nn.Module):
         encoding = PositionalEncoding if positions == "sinusoidal" else LearnedPositionalEncoding
         tokens = self.patch_embed.num_patches + (pool == "cls")
         self.positional_encoding = encoding(embed_dim, dropout=dropout, max_len=tokens)
-        layer = TransformerEncoderLayer(embed_dim, num_heads, dim_feedforward, dropout, norm_first=norm_first)
+        options = {"norm_first": norm_first, "attention": attention}
+        layer = TransformerEncoderLayer(embed_dim, num_heads, dim_feedforward, dropout, **options)
         self.transformer = TransformerEncoder(layer, num_layers)
         self.head = nn.Linear(embed_dim, num_classes)
         self.class_token = nn.Parameter(torch.zeros(1, 1, embed_dim)) if pool == "cls" else None
