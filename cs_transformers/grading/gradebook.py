@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .model import AWAITING, Classroom
-from .scores import UNGRADED, Row, Sheet, sheets
+from .scores import ABSENT, UNGRADED, Row, Sheet, sheets
 from .texts import cell, number, write_whole
 
 ALL, CANVAS, MOODLE = "gradebook.csv", "gradebook_canvas.csv", "gradebook_moodle.csv"
@@ -93,10 +93,15 @@ def _exercise_columns(all_sheets: dict[str, Sheet]) -> dict[str, Callable[[dict[
     for row in next(iter(all_sheets.values())).rows if all_sheets else []:
         id = row.exercise
         if row.out_of:
-            columns[id] = lambda rows, id=id: rows[id].points
+            columns[id] = lambda rows, id=id: _code(rows[id])
         if row.text_out_of:
             columns[f"{id} text"] = lambda rows, id=id: _text(rows[id])
     return columns
+
+
+def _code(row: Row) -> object:
+    missing = row.record is None and row.state != ABSENT
+    return "" if missing else row.points
 
 
 def _text(row: Row) -> object:

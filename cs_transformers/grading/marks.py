@@ -81,18 +81,7 @@ def merge(paths: Iterable[Path], classroom: Classroom) -> tuple[list[Mark], list
     Raises:
         ValueError: If a file is no saved page.
     """
-    found = [
-        Saved(mark, "", KEPT)
-        for student in classroom.students.values()
-        for _, mark in sorted(student.marks.items())
-    ]  # fmt: skip
-    problems: list[str] = []
-    for path in paths:
-        page = _read(Path(path))
-        found += _marks_of(page, Path(path).name, classroom, problems)
-    by_answer: dict[tuple[str, str], list[Saved]] = {}
-    for saved in found:
-        by_answer.setdefault((saved.mark.student, saved.mark.exercise), []).append(saved)
+    by_answer, problems = _gathered(paths, classroom)
     marks = []
     for answer in by_answer.values():
         mark, conflict = _agreed(answer, classroom)
@@ -100,6 +89,34 @@ def merge(paths: Iterable[Path], classroom: Classroom) -> tuple[list[Mark], list
         problems += [conflict] if conflict else []
     order = {id: place for place, id in enumerate(classroom.students)}
     return sorted(marks, key=lambda mark: (order[mark.student], mark.exercise)), problems
+
+
+def disputed(paths: Iterable[Path], classroom: Classroom) -> dict[str, list[Saved]]:
+    """The answers that graders disagree on, by token, with what each gave.
+
+    Args:
+        paths: Saved pages.
+        classroom: The class.
+
+    Raises:
+        ValueError: If a file is no saved page.
+    """
+    by_answer, _ = _gathered(paths, classroom)
+    found = {answer: saved for answer, saved in by_answer.items() if _agreed(saved, classroom)[0] is None}
+    return {answer_token(classroom, *answer): saved for answer, saved in found.items()}
+
+
+def _gathered(paths: Iterable[Path], classroom: Classroom) -> tuple[dict[tuple[str, str], list[Saved]], list[str]]:
+    """Marks by student and exercise: those the class has, then those of saved pages; and what is wrong in the pages."""
+    everybody = classroom.students.values()
+    found = [Saved(mark, "", KEPT) for one in everybody for _, mark in sorted(one.marks.items())]
+    problems: list[str] = []
+    for path in paths:
+        found += _marks_of(_read(Path(path)), Path(path).name, classroom, problems)
+    by_answer: dict[tuple[str, str], list[Saved]] = {}
+    for saved in found:
+        by_answer.setdefault((saved.mark.student, saved.mark.exercise), []).append(saved)
+    return by_answer, problems
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""Review pages for inline answers: one per question and grader, anonymous, shuffled, working without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .marks import FORMAT, Saved, answer_token, disputed
+from .model import Classroom, Person
+from .pages import markup, render, script_hash
+from .reading import model_answer, oddities, question, to_html
+from .scores import known
+from .texts import is_blank, write_whole
+
+INDEX, SCRIPT = "index.html", "review.js"
+NAME = "[name]"  # in place of what would tell a grader who wrote an answer
+
+
+@dataclass(frozen=True)
+class Written:
+    """One answer to review.
+
+    Args:
+        token: Its name, which tells nothing of its author.
+        text: What was written, without its author's name.
+        flags: What a grader should know before reading.
+    """
+
+    token: str
+    text: str
+    flags: tuple[str, ...] = ()
+
+
+def write(
+    classroom: Classroom,
+    folder: Path,
+    graders: int = 1,
+    *,
+    shared: int = 0,
+    again: bool = False,
+    settle: Iterable[Path] = (),
+) -> list[Path]:
+    """Write review pages for every question that waits for one.
+
+    Args:
+        classroom: The class.
+        folder: Where the pages go.
+        graders: Among how many people each question is split.
+        shared: How many answers of each question every grader gets, to see whether they mark alike.
+        again: Whether answers that have a mark are reviewed again.
+        settle: Saved pages that disagree: only the answers in dispute are reviewed, and the new marks decide.
+
+    Returns:
+        The pages, then the index.
+
+    Raises:
+        ValueError: If there is no grader, a negative number of shared answers, or a saved page cannot be read.
+    """
+    if graders < 1 or shared < 0:
+        raise ValueError(
+            f"inline: expected at least one grader and no negative number of shared answers, got {graders} and {shared}"
+        )
+    settle = list(settle)
+    disputes, settles, entries, files = disputed(settle, classroom), bool(settle), [], []
+    for exercise in (id for id in classroom.exercises if known(id).rubric):
+        answers = gather(classroom, exercise, again or settles)
+        if settles:
+            answers = [one for one in answers if one.token in disputes]
+        blank = sum(is_blank(text) for text in _texts(classroom, exercise).values())
+        for part, mine in enumerate(split(answers, graders, shared), start=1):
+            if not mine:
+                continue
+            name = f"{exercise}_settle.html" if settles else f"{exercise}_grader{part}.html"
+            values = {"part": part, "graders": graders, "blank": blank, "settles": settles}
+            files.append(write_whole(folder / name, _page(exercise, mine, disputes, values)))
+            entries.append(
+                {"exercise": exercise, "symbol": known(exercise).symbol, "part": part, "count": len(mine), "file": name}
+            )
+    return [*files, write_whole(folder / INDEX, render("index.html.j2", pages=entries))]
+
+
+def gather(classroom: Classroom, exercise: str, again: bool = False) -> list[Written]:
+    """The answers to one question that somebody has to read, in an order that tells nothing.
+
+    Args:
+        classroom: The class.
+        exercise: The question.
+        again: Whether those that have a mark are taken too.
+    """
+    texts = {id: text for id, text in _texts(classroom, exercise).items() if not is_blank(text)}
+    often = Counter(_bare(text) for text in texts.values())
+    found = []
+    for id, text in texts.items():
+        student = classroom.students[id]
+        if exercise in student.marks and not again:
+            continue
+        flags = oddities(exercise, text, often[_bare(text)] - 1)
+        found.append(Written(answer_token(classroom, id, exercise), nameless(text, student.person), tuple(flags)))
+    return sorted(found, key=lambda one: one.token)
+
+
+def _texts(classroom: Classroom, exercise: str) -> dict[str, str]:
+    """What everybody who handed in wrote, by id."""
+    graded = {id: one.submission for id, one in classroom.students.items() if one.submission}
+    return {id: one.texts.get(exercise, "") for id, one in graded.items() if not one.problem}
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def nameless(text: str, person: Person) -> str:
+    """A text without its author's name and id.
+
+    Args:
+        text: An answer.
+        person: Who wrote it.
+
+    Example:
+        >>> nameless("by Ada Lovelace (a123456)", Person("a123456", "Ada Lovelace"))
+        'by [name] ([name])'
+    """
+    # A single short name may be a word of the answer: "max" pooling stays.
+    names = [name for name in (person.name, person.id) if len(name) >= 5]
+    pattern = "|".join(re.escape(name).replace(r"\ ", r"\s+") for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", NAME, text, flags=re.IGNORECASE) if names else text
+
+
+def split(answers: list[Written], graders: int, shared: int = 0) -> list[list[Written]]:
+    """Answers for each grader: some for everybody, the rest dealt out.
+
+    Args:
+        answers: All answers.
+        graders: Number of graders.
+        shared: How many everybody gets.
+    """
+    common, rest = answers[:shared], answers[shared:]
+    return [[*common, *rest[part::graders]] for part in range(graders)]
+
+
+def _page(exercise: str, answers: list[Written], disputes: dict[str, list[Saved]], values: dict[str, Any]) -> str:
+    rubric = known(exercise).rubric
+    most = sum(rubric.values())
+    id = hashlib.sha256("\0".join([exercise, *(one.token for one in answers)]).encode()).hexdigest()[:16]
+    data = {"format": FORMAT, "exercise": exercise, "id": id, "most": most, "settles": values["settles"]}
+    return render(
+        "review.html.j2",
+        **values,
+        exercise=exercise,
+        symbol=known(exercise).symbol,
+        rubric=list(rubric.items()),
+        most=most,
+        question=markup(to_html(question(exercise))),
+        model=markup(to_html(model_answer(exercise))),
+        answers=[
+            {"token": one.token, "flags": one.flags, "html": markup(to_html(one.text)),
+             "given": [saved.mark for saved in disputes.get(one.token, [])]}
+            for one in answers
+        ],
+        script_hash=markup(script_hash(SCRIPT)),
+        data=markup(json.dumps(data).replace("<", "\\u003c")),
+    )  # fmt: skip
