@@ -151,6 +151,7 @@ class NotebookRun:
         cells: Outcome by cell id: passed, failed, timeout, crashed, xpass, missing.
         verdicts: Outcome by exercise whose check cell stands in the notebook.
         problem: Why the run broke off, or empty.
+        digest: Hash of everything it depends on: what `--resume` compares.
     """
 
     student: str
@@ -158,6 +159,7 @@ class NotebookRun:
     cells: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
     problem: str = ""
+    digest: str = ""
 
 
 @dataclass
