@@ -238,6 +238,10 @@ def first_offsets(num_heads: int, num_levels: int, num_points: int) -> Tensor:
     return (direction[:, None, None] * steps).expand(num_heads, num_levels, num_points, 2)
 
 
+def _joined(x: Tensor, change: Tensor, dropout: nn.Module, norm: nn.Module) -> Tensor:
+    return norm(x + dropout(change))
+
+
 class DeformableEncoderLayer(nn.Module):
     """Every cell of every level looks at a few points near it, then is worked on.
 
@@ -276,8 +280,8 @@ class DeformableEncoderLayer(nn.Module):
             (N, S, D).
         """
         attended = self.self_attn(with_pos(src, pos), reference, src, sizes, key_mask=key_mask)
-        src = self.norm_self(src + self.dropout_self(attended))
-        return self.norm_ffn(src + self.dropout_ffn(self.ffn(src)))
+        src = _joined(src, attended, self.dropout_self, self.norm_self)
+        return _joined(src, self.ffn(src), self.dropout_ffn, self.norm_ffn)
 
 
 class DeformableDecoderLayer(nn.Module):
@@ -326,10 +330,10 @@ class DeformableDecoderLayer(nn.Module):
             (N, Q, D).
         """
         asked = with_pos(tgt, query_pos)
-        tgt = self.norm_self(tgt + self.dropout_self(self.self_attn(asked, asked, tgt)))
+        tgt = _joined(tgt, self.self_attn(asked, asked, tgt), self.dropout_self, self.norm_self)
         attended = self.cross_attn(with_pos(tgt, query_pos), reference, memory, sizes, key_mask=key_mask)
-        tgt = self.norm_cross(tgt + self.dropout_cross(attended))
-        return self.norm_ffn(tgt + self.dropout_ffn(self.ffn(tgt)))
+        tgt = _joined(tgt, attended, self.dropout_cross, self.norm_cross)
+        return _joined(tgt, self.ffn(tgt), self.dropout_ffn, self.norm_ffn)
 
 
 class Levels(NamedTuple):
