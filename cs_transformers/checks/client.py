@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import wire
+from .exchange import Ending, Exchange
 
 WORKER = Path(__file__).with_name("worker.py")
 DEFINITIONS = "cs_transformers.checks.definitions"
@@ -85,29 +86,40 @@ class Worker:
     Args:
         fork: Fork a child per job in a long-lived process. Default: on Linux, where that is safe after importing
             torch. Otherwise each job takes a process of its own, and the next one warms up meanwhile.
+        level: How a forked child is confined: one of ``confine.LEVELS``.
+        hidden: Folders that a child with a root of its own must not see.
+        environment: Variables of the process; default: this one's.
     """
 
-    def __init__(self, fork: bool | None = None) -> None:
+    def __init__(
+        self,
+        fork: bool | None = None,
+        level: str = "",
+        hidden: tuple[str, ...] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
-        self._process: _Process | None = None
+        self.level, self.hidden, self.environment = level, hidden, environment
+        self._process: _Zygote | _Once | None = None
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._base = tempfile.TemporaryDirectory(prefix="cst-root-", ignore_cleanup_errors=True) if level else None
 
     def warm_up(self) -> None:
         """Start the process, so that the first check does not wait for torch to be imported."""
-        if self._process is None or not self._process.alive():
-            self._process = _Process("serve" if self.fork else "once")
+        with self._lock:
+            self._warm()
 
     def run(self, job: Job) -> Answer:
         """Run a job and return what is known of its end; never raises for anything the job does.
 
-        A worker that dies under a job is replaced and the job run once more: the machine may be at fault. When it dies
-        again, the job is.
+        Several threads may run jobs at once where children are forked. A worker that dies under a job is replaced and
+        the job run once more: the machine may be at fault. When it dies again, the job is.
 
         Args:
             job: The check to run.
         """
-        with self._lock, tempfile.TemporaryDirectory(prefix="cst-scratch-", ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(prefix="cst-scratch-", ignore_cleanup_errors=True) as scratch:
             answer, alive = self._once(job, scratch)
             if self.fork and not alive and answer.state != "timeout":
                 answer, alive = self._once(job, scratch)
@@ -118,28 +130,53 @@ class Worker:
         head = {"job": number, "tree": job.tree, "package": DEFINITIONS, "module": job.module, "scratch": scratch,
                 "check": job.check, "seed": job.seed, "seconds": job.seconds, "memory": job.memory,
                 "forbidden": list(job.forbidden)}  # fmt: skip
-        self.warm_up()
-        answer, alive = self._process.ask(number, wire.pack(head, job.arrays), job.seconds, forked=self.fork)
-        if not (alive and self.fork):
-            self.close()
-        if not self.fork:
-            self.warm_up()
+        request = wire.pack(head, job.arrays)
+        if self.fork:
+            with self._lock:
+                process = self._warm()
+            order = {key: head[key] for key in ("tree", "scratch", "seconds", "memory")}
+            order |= {"level": self.level, "hidden": list(self.hidden), "base": self._base.name if self._base else ""}
+            answer, alive = process.ask(order, request)
+            if not alive:
+                with self._lock:
+                    self._drop(process)
+            return answer, alive
+        with self._lock:
+            answer, alive = self._warm().ask(number, request, job.seconds)
+            self._drop(self._process)
+            self._warm()
         return answer, alive
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        with self._lock:
+            self._drop(self._process)
+            if self._base is not None:
+                self._base.cleanup()
+                self._base = None
+
+    def _warm(self) -> _Zygote | _Once:
+        if self._process is None or not self._process.alive():
+            self._drop(self._process)
+            if self.level and self._base is None:
+                self._base = tempfile.TemporaryDirectory(prefix="cst-root-", ignore_cleanup_errors=True)
+            self._process = (_Zygote if self.fork else _Once)(self.environment)
+        return self._process
+
+    def _drop(self, process: _Zygote | _Once | None) -> None:
+        if process is not None:
+            process.close()
+            if self._process is process:
+                self._process = None
 
 
 class _Process:
-    """A worker process with its pipes; threads read them, so that waiting is bounded on every system."""
+    """A worker process; a thread reads what it prints, so that no pipe fills up."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, environment: dict[str, str] | None, *arguments: str, **options: Any) -> None:
         # A fixed, small set of threads: numbers do not depend on the machine, and forking stays safe.
-        environment = {
-            **os.environ,
+        variables = {
+            **(os.environ if environment is None else environment),
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "PYTHONIOENCODING": "utf-8",
@@ -147,43 +184,18 @@ class _Process:
             "CUDA_VISIBLE_DEVICES": "",
         }
         self._popen = subprocess.Popen(
-            [sys.executable, str(WORKER), mode],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [sys.executable, str(WORKER), *arguments],
             stderr=subprocess.PIPE,
-            env=environment,
+            env=variables,
             start_new_session=os.name == "posix",  # an interrupt meant for the notebook does not reach it
+            **options,
         )
-        self._frames: queue.Queue[wire.Frame | None] = queue.Queue()
         self._output = bytearray()
         self._ready = False
-        self._threads = [
-            threading.Thread(target=target, daemon=True) for target in (self._read_frames, self._read_output)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = [(self._started(self._read_output), self._popen.stderr)]
 
     def alive(self) -> bool:
         return self._popen.poll() is None
-
-    def ask(self, number: int, request: bytes, seconds: float, *, forked: bool) -> tuple[Answer, bool]:
-        """Send a job and wait; the flag says whether the process can be used again."""
-        if not self._await_ready():
-            return Answer("no answer", "the worker did not start", output=self._printed()), False
-        start = len(self._output)
-        try:
-            self._popen.stdin.write(request)
-            self._popen.stdin.flush()
-        except OSError:
-            return Answer("no answer", "the worker is gone"), False
-        frame = self._next_frame(seconds + (GRACE_SECONDS if forked else 0.0))
-        if frame == "late":
-            return Answer("timeout", output=self._printed(start)), False
-        if frame is None or frame.head.get("job") != number:
-            return Answer(*self._death(), output=self._printed(start)), False
-        answer = _answer(frame)
-        answer.output = answer.output or self._printed(start)
-        return answer, True
 
     def close(self) -> None:
         if os.name == "posix":
@@ -192,18 +204,93 @@ class _Process:
         with contextlib.suppress(OSError):
             self._popen.kill()
         self._popen.wait()
-        with contextlib.suppress(OSError):
-            self._popen.stdin.close()
-        for thread, stream in zip(self._threads, (self._popen.stdout, self._popen.stderr), strict=True):
+        for thread, stream in self._threads:
             thread.join(timeout=2)
             if not thread.is_alive():  # a process that escaped may hold the other end; then the stream stays open
                 stream.close()
 
-    def _await_ready(self) -> bool:
+    def _started(self, target: Any) -> threading.Thread:
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        return thread
+
+    def _printed(self, start: int = 0) -> str:
+        time.sleep(0.02)  # the reading thread may be a moment behind
+        return bytes(self._output[start:]).decode("utf-8", "replace")[:KEPT_OUTPUT]
+
+    def _read_output(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while part := self._popen.stderr.read1(1 << 16):
+                self._output += part[: max(0, 10 * KEPT_OUTPUT - len(self._output))]
+
+    def _not_started(self) -> tuple[Answer, bool]:
+        return Answer("no answer", "the worker did not start", output=self._printed()), False
+
+
+class _Zygote(_Process):
+    """A process that forks a supervised child per job; what is asked and answered goes past it."""
+
+    def __init__(self, environment: dict[str, str] | None) -> None:
+        self._exchange = Exchange()
+        theirs = self._exchange.theirs
+        super().__init__(
+            environment, "serve", str(theirs.fileno()), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )  # fmt: skip
+        theirs.close()
+        self._starting = threading.Lock()
+
+    def ask(self, order: dict[str, Any], request: bytes) -> tuple[Answer, bool]:
+        """Send a job and wait; the flag says whether the process can be used again."""
+        with self._starting:
+            self._ready = self._ready or self._exchange.await_ready(START_SECONDS)
+        if not self._ready:
+            return self._not_started()
+        ending = self._exchange.ask(order, request, GRACE_SECONDS)
+        if ending is None:
+            return Answer("no answer", "the worker is gone"), False
+        if ending.refused:
+            return Answer("no answer", f"the answer could not be confined: {ending.refused}"), True
+        return _judged(ending), ending.reported
+
+    def close(self) -> None:
+        self._exchange.close()
+        super().close()
+
+
+class _Once(_Process):
+    """A process for one job, for systems where forking after torch is not safe."""
+
+    def __init__(self, environment: dict[str, str] | None) -> None:
+        super().__init__(environment, "once", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._frames: queue.Queue[wire.Frame | None] = queue.Queue()
+        self._threads.append((self._started(self._read_frames), self._popen.stdout))
+
+    def ask(self, number: int, request: bytes, seconds: float) -> tuple[Answer, bool]:
+        """Send the job and wait; the flag says whether the process can be used again, which it cannot."""
         if not self._ready:
             frame = self._next_frame(START_SECONDS)
-            self._ready = isinstance(frame, wire.Frame) and "ready" in frame.head
-        return self._ready
+            if not isinstance(frame, wire.Frame) or "ready" not in frame.head:
+                return self._not_started()
+        start = len(self._output)
+        try:
+            self._popen.stdin.write(request)
+            self._popen.stdin.flush()
+        except OSError:
+            return Answer("no answer", "the worker is gone"), False
+        frame = self._next_frame(seconds)
+        if frame == "late":
+            return Answer("timeout", output=self._printed(start)), False
+        if frame is None or frame.head.get("job") != number:
+            return Answer(*self._death(), output=self._printed(start)), False
+        answer = _answer(frame)
+        answer.output = self._printed(start)
+        return answer, False
+
+    def close(self) -> None:
+        super().close()
+        with contextlib.suppress(OSError):
+            self._popen.stdin.close()
 
     def _next_frame(self, seconds: float) -> wire.Frame | str | None:
         try:
@@ -221,27 +308,29 @@ class _Process:
             return "crashed", f"signal {-status}"
         return "exited early", f"exit status {status}"
 
-    def _printed(self, start: int = 0) -> str:
-        time.sleep(0.02)  # the reading thread may be a moment behind
-        return bytes(self._output[start:]).decode("utf-8", "replace")[:KEPT_OUTPUT]
-
     def _read_frames(self) -> None:
         with contextlib.suppress(wire.WireError, OSError, ValueError):
             while (frame := wire.read(self._popen.stdout)) is not None:
                 self._frames.put(frame)
         self._frames.put(None)
 
-    def _read_output(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            while part := self._popen.stderr.read1(1 << 16):
-                self._output += part[: max(0, 10 * KEPT_OUTPUT - len(self._output))]
+
+def _judged(ending: Ending) -> Answer:
+    """The answer that a forked child gave, or how it ended instead."""
+    answer = None
+    if ending.reported and not ending.late:  # who ends the process that watches it has no answer
+        with contextlib.suppress(wire.WireError):
+            answer = _answer(wire.unpack(ending.answer))
+    if answer is None:
+        answer = Answer(*ending.state())
+    answer.output, answer.incident = ending.output.decode("utf-8", "replace")[:KEPT_OUTPUT], ending.incident()
+    return answer
 
 
 def _answer(frame: wire.Frame) -> Answer:
     """The answer in a frame: fields of the wrong type are dropped, since students' code may have written them."""
     head = frame.head
-    state = head.get("state") if head.get("state") in STATES else "no answer"
-    answer = Answer(state, _text(head.get("detail")), frame.arrays, output=_text(head.get("output")))
+    answer = Answer("answered", arrays=frame.arrays)
     answer.kinds, answer.texts = _texts(head.get("kinds")), _texts(head.get("texts"))
     for entry in head.get("errors") if isinstance(head.get("errors"), list) else []:
         if isinstance(entry, dict):

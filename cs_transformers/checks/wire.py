@@ -31,6 +31,7 @@ DTYPES = (
     "complex128",
 )
 _FIXED = struct.Struct(">4sIQ")
+FIXED_SIZE = _FIXED.size
 
 
 class WireError(ValueError):

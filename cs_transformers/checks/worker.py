@@ -1,9 +1,11 @@
 """The process in which students' code runs: imports torch and numpy, then one child (or one process) per job.
 
 Started by exec as a plain script, so that it holds nothing of the trusted process: no reference, no open file, no
-thread. Modes: ``serve`` reads jobs from stdin and forks a child for each; ``once`` does one job itself and ends, for
+thread. ``serve FD`` takes jobs from a socket and forks for each a supervisor, which forks the child that runs the
+answer. Requests and answers go past this process, over descriptors that came with the job: what one answer was asked
+and what it said is never in the memory that the next one is forked from. ``once`` does one job itself and ends, for
 systems where forking after torch is not safe. A job names a tree, a check function in it and a seed; the answer is a
-frame of arrays (see ``wire.py``). The child is its own session: whatever it started dies with it.
+frame of arrays (see ``wire.py``).
 """
 
 from __future__ import annotations
@@ -11,36 +13,46 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import select
 import signal
+import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 
-OUTPUT_LIMIT = 20_000
 IDLE_SECONDS = 0.3
 JOBS_BEFORE_PREPARING = 2
+LOOK_SECONDS, SOON_SECONDS = 0.1, 0.01
+GRACE_SECONDS = 0.3
+MESSAGE = 1 << 16
 
 
-def _load_wire():
-    spec = importlib.util.spec_from_file_location("cst_wire", Path(__file__).with_name("wire.py"))
+def _load(name: str):
+    """A file beside this one as a module, without the package around it."""
+    spec = importlib.util.spec_from_file_location(f"cst_{name}", Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
-    sys.modules["cst_wire"] = module  # dataclasses look their module up by name
+    sys.modules[spec.name] = module  # dataclasses look their module up by name
     spec.loader.exec_module(module)
     return module
 
 
-wire = _load_wire()
+wire = _load("wire")
+confine = _load("confine") if os.name == "posix" else None
 
 
-def main(mode: str) -> None:
-    """Serve jobs until stdin ends (``serve``) or do a single one (``once``).
+def main(mode: str, descriptor: int = -1) -> None:
+    """Serve jobs until the socket ends (``serve``) or do a single one from stdin (``once``).
 
     Args:
         mode: ``serve`` or ``once``.
+        descriptor: The socket to serve.
     """
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).parent]
+    # An editable installation would let an answer import the trusted side of the course.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in _home(finder)]
     answers = os.dup(1)
     os.dup2(2, 1)  # what anything prints from here on is not an answer
     import numpy  # noqa: F401
@@ -48,37 +60,42 @@ def main(mode: str) -> None:
 
     torch.set_num_threads(1)
     if mode == "serve":
-        _become_subreaper()
+        _serve(socket.socket(fileno=descriptor))
+        return
     _write_all(answers, wire.pack({"ready": os.getpid()}, {}))
-    jobs, prepared = 0, False
-    while True:
-        if not prepared and (jobs >= JOBS_BEFORE_PREPARING or _idle()):
-            torch.ones(1, 1, device="meta").tril()  # loads some 900 modules that torch loads on first use
-            prepared = True
-        job = wire.read(sys.stdin.buffer)
-        if job is None:
-            return
-        if mode == "once":
-            with contextlib.suppress(ImportError):
-                _limit(job.head)
-            _write_all(answers, _perform(job))
-            os._exit(0)
-        _write_all(answers, _forked(job))
-        jobs += 1
+    if _idle(0):
+        _prepare()
+    job = wire.read(sys.stdin.buffer)
+    if job is not None:
+        if confine is not None:
+            confine.limit(float(job.head["seconds"]), int(job.head["memory"]), "")
+        _write_all(answers, _perform(job, job.head["tree"], job.head["scratch"]))
+        os._exit(0)
 
 
-def _idle() -> bool:
+def _home(finder: object) -> str:
+    return str(getattr(finder, "__module__", "")) + str(getattr(finder, "__name__", ""))
+
+
+def _idle(descriptor: int) -> bool:
     """Whether no job arrives for a moment."""
-    return os.name != "posix" or not select.select([0], [], [], IDLE_SECONDS)[0]
+    return os.name != "posix" or not select.select([descriptor], [], [], IDLE_SECONDS)[0]
 
 
-def _perform(job) -> bytes:
+def _prepare() -> None:
+    """Load some 900 modules that torch loads on first use."""
+    import torch
+
+    torch.ones(1, 1, device="meta").tril()
+
+
+def _perform(job, tree: str, scratch: str) -> bytes:
     """Run a job's check function in this process and pack its answer."""
     head = job.head
-    os.chdir(head["scratch"])
-    sys.path.insert(0, head["tree"])
+    os.chdir(scratch)
+    sys.path.insert(0, tree)
     probes = importlib.import_module(head["package"] + ".probe")
-    probe = probes.Probe(head["seed"], job.arrays, head["tree"])
+    probe = probes.Probe(head["seed"], job.arrays, tree)
     with probe.part("import"):
         probe.prepare(head["forbidden"])
         importlib.import_module(f"{head['package']}.{head['module']}")
@@ -89,137 +106,230 @@ def _perform(job) -> bytes:
     return wire.pack({"job": head["job"], "state": "answered", **answer}, arrays)
 
 
-def _forked(job) -> bytes:
-    """Run a job in a child of its own, within its limits; what comes back is a frame in any case."""
-    seconds = float(job.head["seconds"])
-    answer_end, answer_in = os.pipe()
-    output_end, output_in = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _child(job, answer_in, output_in)  # never returns
-    os.close(answer_in)
-    os.close(output_in)
-    data, output, late = _collect(answer_end, output_end, time.monotonic() + seconds)
-    _kill_group(child)
-    _, status = os.waitpid(child, 0)
-    _sweep()
-    return _verified(job.head["job"], data, output, late, status)
+def _serve(control: socket.socket) -> None:
+    """Fork a supervisor for every job that arrives, until the other end is closed."""
+    confine.become_subreaper()
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    control.send(json.dumps({"ready": os.getpid()}).encode())
+    jobs, prepared, supervisors = 0, False, set()
+    while True:
+        if not prepared and (jobs >= JOBS_BEFORE_PREPARING or _idle(control.fileno())):
+            _prepare()
+            prepared = True
+        ready = select.select([control, woken], [], [])[0]
+        if woken in ready:
+            os.read(woken, 4096)
+            supervisors -= _reaped(supervisors)
+        if control not in ready:
+            continue
+        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 8)
+        if not message:
+            return
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _supervise(json.loads(message), descriptors)  # never returns
+        for descriptor in descriptors:
+            os.close(descriptor)
+        supervisors.add(child)
+        jobs += 1
 
 
-def _child(job, answer: int, output: int) -> None:
+def _reaped(supervisors: set[int]) -> set[int]:
+    """Take note of ended children; what no supervisor is lost its own, and is ended."""
+    ended = set()
+    with contextlib.suppress(ChildProcessError):
+        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            ended.add(pid)
+    if not ended <= supervisors or _children() - supervisors:
+        for pid in _children() - supervisors:
+            _kill(pid)
+    return ended
+
+
+def _children() -> set[int]:
+    with contextlib.suppress(OSError, ValueError):
+        return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+    return set()
+
+
+def _supervise(head: dict, descriptors: list[int]) -> None:
+    """Fork the child that runs the answer, watch it, end it with all it started, report."""
+    request, answer, output, line = descriptors
+    level = head["level"]
+    report = {"status": None, "late": False, "over": "", "left": 0, "cpu": 0.0, "refused": ""}
     try:
         os.setsid()
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.dup2(answer, 3)
-        os.closerange(4, 4096)
-        _limit(job.head)
-        _write_all(3, _perform(job))
+        confine.become_subreaper()
+        confine.die_with_parent()
+        user = confine.own_user() if confine.has_own_user(level) else None
+        if confine.has_namespaces(level):
+            confine.leave_namespaces(level)
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _child(head, (request, answer, output, tell), user)  # never returns
+        for descriptor in (request, answer, output, tell):
+            os.close(descriptor)
+        report["refused"] = _line_of(told)
+        _watch(child, head, line, report)
+        inner = confine.has_namespaces(level)
+        below = confine.descendants(child) if inner else confine.descendants(os.getpid())
+        report["left"] = max(0, len(below) - 1)
+        _end(child, level, user, report)
+        if inner and (ended := _line_of(told)):
+            report["status"], report["left"] = map(int, ended.split())
+    except OSError as error:
+        report["refused"] = str(error)
+    with contextlib.suppress(OSError):
+        os.write(line, json.dumps(report).encode())
+    os._exit(0)
+
+
+def _line_of(descriptor: int) -> str:
+    """The next line that a child tells, or nothing at its end."""
+    said = b""
+    while not said.endswith(b"\n") and (part := os.read(descriptor, 1)):
+        said += part
+    return said.decode("utf-8", "replace").strip()
+
+
+def _child(head: dict, descriptors: tuple[int, ...], user: int | None) -> None:
+    try:
+        request, answer, output, tell = descriptors
+        level, tree, scratch = head["level"], head["tree"], head["scratch"]
+        os.setsid()
+        confine.die_with_parent()
+        with os.fdopen(os.dup(request), "rb") as stream:
+            stream.seek(0)
+            job = wire.read(stream)
+        _keep(os.open(os.devnull, os.O_RDONLY), output, output, answer, tell)
+        try:
+            _confine(head, user)
+        except OSError as error:
+            os.write(4, f"{error}\n".encode())
+            os._exit(0)
+        os.write(4, b"\n")
+        if confine.has_namespaces(level):
+            tree, scratch = confine.TREE, confine.SCRATCH
+            _first_of_its_world()
+        os.close(4)
+        os.environ.update(HOME=scratch, TMPDIR=scratch, USER="student", LOGNAME="student")
+        tempfile.tempdir = None
+        _write_all(3, _perform(job, tree, scratch))
         sys.stdout.flush()
-    except BaseException as error:  # the parent sees an answer that never came, and this line
+    except BaseException as error:  # the judge sees an answer that never came, and this line
         print(f"{type(error).__name__}: {error}", flush=True)
     finally:
         os._exit(0)
 
 
-def _collect(answer_end: int, output_end: int, deadline: float) -> tuple[bytes, bytes, bool]:
-    """Read both pipes of a child until the answer is whole or time is up; output beyond its limit is dropped."""
-    answer, output, late = bytearray(), bytearray(), False
-    waiting = {answer_end: answer, output_end: output}
-    limit = wire.HEAD_LIMIT + wire.DATA_LIMIT
-    while answer_end in waiting:
+def _keep(*descriptors: int) -> None:
+    """Keep these descriptors as 0, 1, 2 ... and close all others."""
+    import fcntl
+
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors]
+    for place, descriptor in enumerate(high):
+        os.dup2(descriptor, place)
+    os.closerange(len(high), 4096)
+
+
+def _first_of_its_world() -> None:
+    """Fork once more and return in the child; the first process of a namespace cannot be ended from within it.
+
+    It waits for the child and tells how that ended; when it ends itself, the system ends all that is left.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        return
+    try:
+        confine.guard_memory()
+        for descriptor in (1, 2, 3):
+            os.close(descriptor)
+        pid, status = 0, 0
+        while pid != child:
+            pid, status = os.waitpid(-1, 0)
+        os.write(4, f"{status} {len(confine.descendants(os.getpid()))}\n".encode())
+    finally:
+        os._exit(0)
+
+
+def _confine(head: dict, user: int | None) -> None:
+    level = head["level"]
+    confine.limit(float(head["seconds"]), int(head["memory"]), level)
+    if confine.has_namespaces(level):
+        confine.enter_root(head["base"], head["tree"], head["hidden"], confine.INSIDE if user is None else user)
+    elif user is not None:
+        os.chown(head["scratch"], user, user)
+    if level not in ("", "processes"):
+        confine.become(user)
+        confine.die_with_parent()  # forgotten with the user
+
+
+def _watch(child: int, head: dict, line: int, report: dict) -> None:
+    """Wait until the child has ended, time or memory is up, or nobody waits for the answer any more."""
+    deadline, memory = time.monotonic() + float(head["seconds"]), int(head["memory"])
+    start, ended_by_judge, look = confine.own_memory(os.getpid()), False, SOON_SECONDS
+    events = select.poll()
+    events.register(line, select.POLLIN)
+    with contextlib.suppress(OSError, AttributeError):
+        events.register(os.pidfd_open(child), select.POLLIN)
+        look = LOOK_SECONDS
+    while True:
         left = deadline - time.monotonic()
-        ready = select.select(list(waiting), [], [], max(left, 0))[0]
-        if not ready:
-            late = True
-            break
-        for end in ready:
-            part = os.read(end, 1 << 16)
-            if not part:
-                del waiting[end]
-            elif end == answer_end:
-                answer += part
-            elif len(output) < OUTPUT_LIMIT:
-                output += part[: OUTPUT_LIMIT - len(output)]
-        if len(answer) > limit or time.monotonic() > deadline:
-            late = time.monotonic() > deadline
-            break
-    while output_end in waiting and select.select([output_end], [], [], 0)[0] and len(output) < OUTPUT_LIMIT:
-        part = os.read(output_end, OUTPUT_LIMIT - len(output))
-        if not part:
-            break
-        output += part
-    os.close(answer_end)
-    os.close(output_end)
-    return bytes(answer), bytes(output), late
+        ready = {descriptor for descriptor, _ in events.poll(1000 * max(0.0, min(left, look)))}
+        if line in ready:  # the answer is there: a moment for a quiet end
+            deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
+            events.unregister(line)
+            line, ended_by_judge = -1, True
+        if _has_ended(child) or (left <= 0 and ended_by_judge):
+            return
+        if left <= 0:
+            report["late"] = True
+            return
+        below = (child, *confine.descendants(child))
+        if sum(max(0, confine.own_memory(pid) - start) for pid in below) > memory:
+            report["over"] = "memory"
+            return
 
 
-def _verified(number: int, data: bytes, output: bytes, late: bool, status: int) -> bytes:
-    """The child's frame with its output added, or a frame that says how the child ended instead."""
-    text = output.decode("utf-8", "replace")
-    if not late:
-        with contextlib.suppress(wire.WireError):
-            frame = wire.unpack(data)
-            return wire.pack({**frame.head, "job": number, "state": "answered", "output": text}, frame.arrays)
-    if late:
-        state, detail = "timeout", ""
-    elif os.WIFSIGNALED(status):
-        number_of_signal = os.WTERMSIG(status)
-        cpu = getattr(signal, "SIGXCPU", None)
-        state = "timeout" if number_of_signal == cpu else "crashed"
-        detail = signal.Signals(number_of_signal).name
-    elif data:
-        state, detail = "no answer", "what came back is no answer of a check"
-    else:
-        state, detail = "exited early", f"exit status {os.WEXITSTATUS(status)}"
-    return wire.pack({"job": number, "state": state, "detail": detail, "output": text}, {})
+def _has_ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _limit(head: dict) -> None:
-    """Bound what the child may take: CPU seconds, address space beyond today's, file size, no core files."""
-    import resource
-
-    seconds = int(float(head["seconds"])) + 2
-    wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: seconds, resource.RLIMIT_FSIZE: 64 << 20}
-    with contextlib.suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        wanted[resource.RLIMIT_AS] = pages * resource.getpagesize() + int(head["memory"])
-    for limit, value in wanted.items():
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(limit, (value, value))
-
-
-def _kill_group(child: int) -> None:
-    for kill in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            kill(child, signal.SIGKILL)
-
-
-def _become_subreaper() -> None:
-    """Inherit orphans of the children, so that a process that left its group is found and ended too (Linux)."""
-    with contextlib.suppress(Exception):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def _sweep() -> None:
-    """End and reap everything that is still a child of this process."""
+def _end(child: int, level: str, user: int | None, report: dict) -> None:
+    """End the child and everything it started, and note how it ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if not _has_ended(child):
+            os.killpg(child, signal.SIGKILL)
+    _kill(child)
+    _, report["status"], usage = os.wait4(child, 0)
+    report["cpu"] = usage.ru_utime + usage.ru_stime
+    if confine.has_namespaces(level):
+        return  # whatever lived in its world ended with it
+    if user is not None:
+        confine.end_all_of(user)
     for _ in range(1000):
-        listed = []
-        with contextlib.suppress(OSError, ValueError):
-            listed = [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-        for pid in listed:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        below = confine.descendants(os.getpid())
+        for pid in below:
+            _kill(pid)
         try:
-            os.waitpid(-1, 0 if listed else os.WNOHANG)
+            os.waitpid(-1, 0 if below else os.WNOHANG)
         except ChildProcessError:
             return
-        if not listed:
+        if not below:
             return
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -229,4 +339,4 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -75,7 +75,7 @@ def job(tree: str, check: str, **fields: object) -> Job:
 
 def test_the_worker_starts_with_torch_and_numpy_and_nothing_of_ours() -> None:
     code = (
-        "import runpy, sys\nsys.argv = ['worker.py', 'serve']\n"
+        "import runpy, sys\nsys.argv = ['worker.py', 'once']\n"
         f"try:\n    runpy.run_path({str(client.WORKER)!r}, run_name='__main__')\nfinally:\n"
         "    print(sorted(name for name in sys.modules if name.startswith('cs_transformers')), 'torch' in sys.modules, "
         "file=sys.stderr)"
