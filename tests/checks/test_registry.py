@@ -55,6 +55,11 @@ LISTED = {
     "6.3": ["width_squared", "image_side_times_four", "patch_size_a_quarter"],
     "6.4": ["uniform_because_untrained"],
     "6.5": ["zeros_everywhere"],
+    "9.1": ["unfold_channels_last", "unfold_column_order", "fold_without_permute"],
+    "9.2": ["no_embedding", "always_the_first_task", "added_to_the_memory"],
+    "9.3": ["natural_logarithm", "over_the_batch", "not_cut"],
+    "9.4": ["not_normalised", "normalised_over_places", "index_over_queries"],
+    "9.5": ["constant_nine", "padding_counted", "no_overlap"],
 }  # fmt: skip
 
 
