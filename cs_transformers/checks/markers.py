@@ -224,30 +224,42 @@ def remove_reference_only(text: str, path: str = "<source>") -> str:
     return "".join(lines)
 
 
-def make_stubs(text: str, path: str = "<source>", *, keep: tuple[str, ...] = ()) -> str:
+def make_stubs(text: str, path: str = "<source>", *, keep: tuple[str, ...] = (), later: tuple[str, ...] = ()) -> str:
     r"""The student edition of a source: solutions become stubs that raise, REFERENCE ONLY regions vanish.
+
+    The helpers of a model answer go with it: they stay, outside the markers, where the file keeps a solution, and the
+    student finds an empty region of that name where the file has something to write.
 
     Args:
         text: Source of the instructor edition.
         path: What messages call the source.
         keep: Exercises that are released solved; their marker lines vanish and their code stays.
+        later: Exercises that are handed out another time: a stub stays, without markers.
 
     Example:
         >>> make_stubs("### BEGIN SOLUTION 1.4\nreturn 1\n### END SOLUTION 1.4").splitlines()[1]
         'raise NotImplementedError("exercise 1.4 is not written yet")'
     """
     text = remove_reference_only(text, path)
-    lines = text.splitlines(keepends=True)
-    for region in reversed(find_regions(text, path)):
-        if region.exercise in keep:
-            lines[region.first - 1 : region.last] = region.body.splitlines(keepends=True)
-            continue
+    lines, regions = text.splitlines(keepends=True), find_regions(text, path)
+    exercises = {region.exercise for region in regions if region.name != HELPERS}
+    to_write = exercises - set(keep) - set(later)
+    for region in reversed(regions):
         end = "\n" if lines[region.last - 1].endswith("\n") else ""
-        lines[region.first - 1 : region.last] = [
+        stub = region.indent + stub_line(region.name) + "\n"
+        answer = [
             f"{region.indent}### BEGIN ANSWER {region.name}\n",
-            region.indent + stub_line(region.name) + "\n",
+            stub,
             f"{region.indent}### END ANSWER {region.name}{end}",
         ]
+        if region.name == HELPERS:
+            kept = region.body.splitlines(keepends=True) if exercises & set(keep) and not is_stub(region.body) else []
+            stands = [*kept, *(answer if to_write or not exercises else [])]
+        elif region.exercise in keep:
+            stands = region.body.splitlines(keepends=True)
+        else:
+            stands = [stub.replace("is not written yet", "comes later")] if region.exercise in later else answer
+        lines[region.first - 1 : region.last] = stands
     return "".join(lines)
 
 

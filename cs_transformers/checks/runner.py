@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import references, tree
+from . import edition, references, tree
 from .client import Answer, Job, Worker, shared_worker
 from .diagnosis import OBSERVED, diagnose
 from .forbidden import forbidden_use
@@ -52,7 +52,11 @@ class Runner:
         Args:
             id: The exercise.
         """
-        wanted = closure(id)
+        release = edition.load(self.package)
+        given = release.given(EXERCISES[id])
+        if given is not None:
+            return given
+        wanted = [one for one in closure(id) if release.asks(one)]
         answers = self._answers(wanted)
         for needed in wanted[:-1]:
             if not self._known_as_passed(needed, answers) and not self.verdict_on(EXERCISES[needed], answers).passed:
@@ -152,7 +156,7 @@ class Runner:
         if not exercise.parts:
             verdict.state = "awaiting review" if self._has_text(exercise.id) else "not attempted"
             return verdict
-        if _refused(verdict, exercise, answers, tree.expected_regions(exercise.file, exercise.id, self._sources())):
+        if refused(verdict, exercise, answers, tree.expected_regions(exercise.file, exercise.id, self._sources())):
             return verdict
         try:
             reference = references.load(exercise.id)
@@ -205,7 +209,7 @@ def conclude(verdict: Verdict, exercise: Exercise, reference: references.Referen
         return
     call = next((error["message"] for error in answer.errors if error["type"] == "ForbiddenCallError"), None)
     if call is not None:
-        verdict.state, verdict.lines = "forbidden call", [_forbidden_sentence(exercise, call)]
+        verdict.state, verdict.lines = "forbidden call", [forbidden_sentence(exercise, call)]
         return
     outcome = judge(exercise.parts, reference.expected, answer)
     verdict.parts, verdict.points = outcome.parts, points_of(exercise.parts, outcome)
@@ -230,8 +234,7 @@ def _explain(
         verdict.lines = [first.sentence]
         return
     verdict.diagnosis = [
-        mistake.diagnosis
-        for mistake in diagnose(reference.fingerprints, answer, *_failed_and_judged(exercise, outcome))
+        mistake.diagnosis for mistake in diagnose(reference.fingerprints, answer, *failed_and_judged(exercise, outcome))
     ]
     if verdict.diagnosis:
         verdict.lines = list(verdict.diagnosis)
@@ -240,7 +243,13 @@ def _explain(
     verdict.lines.append(f'hint("{exercise.id}") says more, one step at a time')
 
 
-def _failed_and_judged(exercise: Exercise, outcome: Outcome) -> tuple[list[str], list[str]]:
+def failed_and_judged(exercise: Exercise, outcome: Outcome) -> tuple[list[str], list[str]]:
+    """Parts that failed, and parts that were judged at all.
+
+    Args:
+        exercise: The exercise.
+        outcome: What was judged.
+    """
     failed = [finding.part for finding in outcome.findings]
     last = STAGES.index(stage_of(failed[0]))
     return failed, [part for part in exercise.parts if STAGES.index(stage_of(part)) <= last] + [OBSERVED]
@@ -250,8 +259,15 @@ def _advice(finding: Finding) -> list[str]:
     return [ADVICE[finding.aspect]] if finding.aspect in ADVICE else []
 
 
-def _refused(verdict: Verdict, exercise: Exercise, answers: tree.Answers, expected: set[str]) -> bool:
-    """Whether the answer's text alone decides: broken markers, no answer yet, not Python, a forbidden name."""
+def refused(verdict: Verdict, exercise: Exercise, answers: tree.Answers, expected: set[str]) -> bool:
+    """Whether the answer's text alone decides: broken markers, no answer yet, not Python, a forbidden name.
+
+    Args:
+        verdict: The verdict to fill in where it does.
+        exercise: The exercise.
+        answers: The student's answers.
+        expected: Names of the regions that the exercise has.
+    """
     file, regions = exercise.file, answers.of(exercise.file, exercise.id)
     problem = answers.problems.get((file, ""))
     missing = sorted(expected - set(regions)) or ([] if regions else [exercise.id])
@@ -270,12 +286,18 @@ def _refused(verdict: Verdict, exercise: Exercise, answers: tree.Answers, expect
         use = forbidden_use(region.body, exercise.forbidden)
         if use is not None:
             verdict.state = "forbidden call"
-            verdict.lines = [f"{file}, line {region.first + use[0]}: {_forbidden_sentence(exercise, use[1])}"]
+            verdict.lines = [f"{file}, line {region.first + use[0]}: {forbidden_sentence(exercise, use[1])}"]
             return True
     return False
 
 
-def _forbidden_sentence(exercise: Exercise, dotted: str) -> str:
+def forbidden_sentence(exercise: Exercise, dotted: str) -> str:
+    """What a student reads after a forbidden call.
+
+    Args:
+        exercise: The exercise.
+        dotted: Name of what was called.
+    """
     return f"{dotted} does what exercise {exercise.id} asks you to write; write it yourself"
 
 

@@ -148,11 +148,17 @@ def _bodies(path: str, text: str, answers: Answers, without_helpers: frozenset[s
             # Never what the pristine source has there: that may be the solution.
             bodies[name] = place.indent + stub_line(name)
         else:
-            bodies[name] = _moved(lifted[name], place.indent)
+            bodies[name] = moved(lifted[name], place.indent)
     return bodies
 
 
-def _moved(region: Region, indent: str) -> str:
+def moved(region: Region, indent: str) -> str:
+    """The body of a region as it stands at another depth.
+
+    Args:
+        region: A region.
+        indent: Blanks before the markers of the place it goes to.
+    """
     if region.indent == indent:
         return region.body
     lines = region.body.splitlines(keepends=True)

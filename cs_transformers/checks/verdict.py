@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 STATES = (
     "passed", "partly", "wrong", "not attempted", "forbidden call", "stopped", "blocked", "awaiting review",
+    "given", "later",
 )  # fmt: skip
 
 

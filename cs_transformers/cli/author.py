@@ -1,4 +1,4 @@
-"""Commands of instructors who change the course: student, refresh, execute."""
+"""Commands of instructors who change the course: refresh, execute."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ from typing import Annotated, Optional
 import typer
 
 from .common import app, notebooks_folder
-
-
-@app.command(epilog="Example: cst student work")
-def student(
-    out: Annotated[Path, typer.Argument(help="Folder to write; must be new or an earlier student edition.")],
-) -> None:
-    """Write the student edition: the same course with stubs in place of solutions."""
-    from cs_transformers.checks.student import student_tree
-
-    print(f"student edition in {student_tree(out)}: open its notebooks, write into its cs_transformers/")
 
 
 @app.command(epilog="Example: cst refresh 1.6")

@@ -20,6 +20,8 @@ STATE_STYLE = {
     "not attempted": "dim",
     "blocked": "dim",
     "awaiting review": "cyan",
+    "given": "dim",
+    "later": "dim",
 }
 
 

@@ -9,6 +9,7 @@ import ast
 import os
 import platform
 import re
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ def start(notebook: str) -> None:
     print(
         f"notebook {notebook} is ready: python {versions['python']}, torch {versions['torch'].split('+')[0]}, {device}"
     )
+    if in_colab() and "MyDrive" not in course_home().parts:
+        home = course_home()
+        print(f"Your work is in {home}, which Colab deletes when the session ends. To keep it, set USE_DRIVE = True")
+        print(f"above before you begin, or copy it once Drive is mounted: !cp -r {home} drive/MyDrive/")
+
+
+def in_colab() -> bool:
+    """Whether this is a notebook of Google Colab."""
+    return "google.colab" in sys.modules
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -135,6 +145,8 @@ def _short(filename: str) -> str:
 def answer(line: str, cell: str) -> None:
     """``%%answer 6.2``: show the text of the cell as Markdown and keep it in ``answers/6.2.md``.
 
+    A cell that is still empty, such as that of a notebook opened anew, replaces no answer.
+
     Args:
         line: The question's id.
         cell: The answer, in Markdown.
@@ -147,24 +159,42 @@ def answer(line: str, cell: str) -> None:
     question = line.strip()
     if not ANSWER_ID.fullmatch(question):
         raise ValueError(f"%%answer expected the id of a question, such as %%answer 6.2, got {question!r}")
+    kept = course_home() / "answers" / f"{question}.md"
+    if is_blank(cell) and kept.is_file() and not is_blank(before := kept.read_text("utf-8", "replace")):
+        display(Markdown(before.strip()))
+        print(f"{question}: this cell is empty; your answer from before stays in answers/{question}.md")
+        return
     write_answer(question, cell)
-    text = cell.strip()
-    display(Markdown(text if text else EMPTY_ANSWER))
-    if not text or text == EMPTY_ANSWER:
+    display(Markdown(cell.strip() or EMPTY_ANSWER))
+    if is_blank(cell):
         print(f"{question}: no answer yet")
 
 
-def write_answer(question: str, text: str) -> Path:
+def is_blank(text: str) -> bool:
+    """Whether an inline answer says nothing: empty, or the text that stands there at first.
+
+    Args:
+        text: The answer.
+
+    Example:
+        >>> is_blank(EMPTY_ANSWER + " "), is_blank("Two heads look at two places.")
+        (True, False)
+    """
+    return text.strip() in ("", EMPTY_ANSWER)
+
+
+def write_answer(question: str, text: str, home: Path | None = None) -> Path:
     """Keep an answer beside the notebooks; the file is replaced as a whole or not at all.
 
     Args:
         question: Id of the question, such as ``"6.2"``.
         text: The answer, in Markdown.
+        home: Folder of the course; default: that of this package.
 
     Returns:
         The file written.
     """
-    folder = course_home() / "answers"
+    folder = (home or course_home()) / "answers"
     folder.mkdir(exist_ok=True)
     target = folder / f"{question}.md"
     partial = target.with_suffix(".md.part")

@@ -22,20 +22,20 @@ CELL_SECONDS = 300
 SETUP_CELL = """\
 # NBVAL_IGNORE_OUTPUT
 # Set-up: finds the course on this machine or in Colab. Safe to run again.
-import io, os, pathlib, sys, urllib.request, zipfile
+import io, os, pathlib, shutil, sys, urllib.request, zipfile
 RELEASE_URL, FOLDER = "", "transformers"  # Colab: where the course comes from, the folder it gets
 USE_DRIVE = False                         # Colab: True keeps your work on your Google Drive
-base = here = pathlib.Path.cwd()
+here, name = pathlib.Path.cwd(), str(FOLDER)
 if USE_DRIVE and "google.colab" in sys.modules:
     from google.colab import drive; drive.mount(str(here / "drive"))
-    base = here / "drive" / "MyDrive"
-home = next((p for p in [base / str(FOLDER), here, *here.parents] if (p / "cs_transformers").is_dir()), None)
+base = next((p for p in [here / "drive" / "MyDrive"] if p.is_dir()), here)  # on Drive wherever it is mounted
+home = next((p for p in [base / name, here / name, here, *here.parents] if (p / "cs_transformers").is_dir()), None)
 if home is None and RELEASE_URL:  # unpacked aside and renamed when whole: nothing of yours is overwritten
-    with urllib.request.urlopen(RELEASE_URL, timeout=60) as reply:
-        zipfile.ZipFile(io.BytesIO(reply.read())).extractall(base / f"{FOLDER}.part")
-    home = (base / f"{FOLDER}.part").rename(base / str(FOLDER))
+    part = base / f"{name}.part"; shutil.rmtree(part, ignore_errors=True)
+    zipfile.ZipFile(io.BytesIO(urllib.request.urlopen(RELEASE_URL, timeout=60).read())).extractall(part)
+    home = next((p.parent.rename(base / name) for p in part.rglob("cs_transformers")), None); shutil.rmtree(part, True)
 if home is None:
-    raise FileNotFoundError(f"expected a folder cs_transformers in {here}, above it or in {base / str(FOLDER)}; "
+    raise FileNotFoundError(f"expected a folder cs_transformers in {here}, above it or in {base / name}; "
                             f"found {sorted(os.listdir(base))[:9]}: set FOLDER, or see 'Colab' in the README")
 sys.path[:0] = [] if str(home) in sys.path else [str(home)]
 from cs_transformers.course.classroom import start; start("{notebook}")

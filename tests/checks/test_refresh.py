@@ -11,8 +11,8 @@ from cs_transformers.checks import EXERCISES, references, refresh
 from cs_transformers.checks.refresh import Mistake, fingerprint, mistakes_of, recorded, reference_answers, with_mistake
 from cs_transformers.checks.registry import EXERCISES as REGISTRY
 from cs_transformers.checks.runner import Runner
-from cs_transformers.checks.student import student_tree
 from cs_transformers.checks.tree import Answers
+from cs_transformers.course.editions import write_edition
 
 
 def test_refreshing_writes_what_is_stored(runner: Runner, tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_refreshing_writes_what_is_stored(runner: Runner, tmp_path: Path) -> Non
 
 
 def test_only_the_instructor_edition_can_be_refreshed(tmp_path: Path) -> None:
-    work = student_tree(tmp_path / "work")
+    work = write_edition(tmp_path / "work")
     with pytest.raises(
         ValueError, match=r"expected a package with all solutions, got stubs for .*refresh in the instructor"
     ):

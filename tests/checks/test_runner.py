@@ -13,8 +13,8 @@ from cs_transformers.checks.forbidden import forbidden_use
 from cs_transformers.checks.markers import read_source
 from cs_transformers.checks.registry import AUTOGRAD, TORCH_ATTENTION
 from cs_transformers.checks.runner import Runner
-from cs_transformers.checks.student import student_tree
 from cs_transformers.checks.tree import pristine_sources
+from cs_transformers.course.editions import write_edition
 
 
 class Student:
@@ -44,7 +44,7 @@ class Student:
 
 @pytest.fixture(scope="module")
 def edition(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return student_tree(tmp_path_factory.mktemp("editions") / "work")
+    return write_edition(tmp_path_factory.mktemp("editions") / "work")
 
 
 @pytest.fixture

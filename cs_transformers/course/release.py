@@ -1,0 +1,122 @@
+"""Releasing the course: the student edition as folder and zip, proved from end to end, and the autograder's zip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cs_transformers.checks import edition, tree
+from cs_transformers.checks.edition import Edition
+from cs_transformers.course import editions, proofs
+from cs_transformers.course.archives import read_folder, write_zip
+from cs_transformers.course.editions import Options
+
+TOP = "transformers"  # the folder that a release unpacks to
+AUTOGRADER = ("pyproject.toml", "README.md", "LICENSE")  # what the package needs beside it to be installed
+
+
+@dataclass(frozen=True)
+class Release:
+    """What was written.
+
+    Args:
+        folder: The student edition.
+        zip: The same as one file.
+        edition: What it hands out.
+        autograder: The zip for Gradescope, or None.
+    """
+
+    folder: Path
+    zip: Path
+    edition: Edition
+    autograder: Path | None = None
+
+
+def release(
+    out: Path | str,
+    options: Options | None = None,
+    source: Path | None = None,
+    *,
+    gradescope: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Release:
+    """Write a student edition as folder and zip, after every proof.
+
+    Args:
+        out: Folder to write; the zip lies beside it under the same name.
+        options: What the edition shall be like.
+        source: Root of the instructor edition; default: the one this package belongs to.
+        gradescope: Whether to write the autograder's zip as well; it holds the solutions.
+        progress: Called with the name of each step as it begins.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ValueError: If a proof fails or the folder holds something else; everything is then as it was.
+    """
+    out = Path(out)
+    source = tree.PACKAGE.parent if source is None else Path(source)
+
+    def prove_all(fresh: Path, source: Path, options: Options) -> None:
+        proofs.prove(fresh, source, options)
+        proofs.prove_by_running(fresh, source, progress)
+        prove_repeatable(fresh, source, options)
+
+    options = options or Options()
+    folder = editions.write_edition(out, options, source, proof=prove_all)
+    files = {f"{TOP}/{name}": data for name, data in read_folder(folder).items()}
+    written = write_zip(out.with_name(f"{out.name}.zip"), files)
+    autograder = write_autograder(out.with_name(f"{out.name}-gradescope.zip"), source, folder) if gradescope else None
+    return Release(folder, written, edition.load(folder / tree.PACKAGE_NAME), autograder)
+
+
+def prove_repeatable(fresh: Path, source: Path, options: Options) -> None:
+    """Write an edition again and compare the bytes.
+
+    Args:
+        fresh: Root of the student edition.
+        source: Root of the instructor edition.
+        options: What the edition is like.
+
+    Raises:
+        ValueError: If a file differs.
+    """
+    with TemporaryDirectory(prefix=".again-", dir=fresh.parent) as folder:
+        again = Path(folder) / "edition"
+        editions.fill(again, source, options)
+        first, second = read_folder(fresh), read_folder(again)
+    differ = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    if differ:
+        raise ValueError(
+            f"release: expected the same bytes when written again, got another {differ[0]}; nothing may be written "
+            "into the edition while it is proved, and nothing random or dated may go into it"
+        )
+
+
+def write_autograder(path: Path, source: Path, folder: Path) -> Path:
+    """Write the zip that Gradescope takes as an autograder. It holds the solutions: it is for instructors alone.
+
+    Args:
+        path: The file to write.
+        source: Root of the instructor edition.
+        folder: The student edition it grades.
+
+    Returns:
+        The path.
+    """
+    from cs_transformers.grading import gradescope
+
+    files = {name: text.encode() for name, text in gradescope.autograder_files().items()}
+    for name, data in read_folder(source / tree.PACKAGE_NAME).items():
+        files[f"{tree.PACKAGE_NAME}/{name}"] = data
+    for name, data in read_folder(source / editions.FOLDER).items():
+        if ".ipynb_checkpoints" not in name:
+            files[f"{editions.FOLDER}/{name}"] = data
+    for name in AUTOGRADER:
+        if (source / name).is_file():
+            files[name] = (source / name).read_bytes()
+    files[edition.RELEASE] = (folder / tree.PACKAGE_NAME / edition.RELEASE).read_bytes()
+    return write_zip(path, files)
