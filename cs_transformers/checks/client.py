@@ -89,6 +89,7 @@ class Worker:
         level: How a forked child is confined: one of ``confine.LEVELS``.
         hidden: Folders that a child with a root of its own must not see.
         environment: Variables of the process; default: this one's.
+        prepare: Load what torch loads on first use before the first job; default: when there is a quiet moment.
     """
 
     def __init__(
@@ -97,9 +98,12 @@ class Worker:
         level: str = "",
         hidden: tuple[str, ...] = (),
         environment: dict[str, str] | None = None,
+        prepare: bool = False,
     ) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
-        self.level, self.hidden, self.environment = level, hidden, environment
+        self.level, self.hidden, self.environment = level, hidden, dict(environment or os.environ)
+        if prepare:
+            self.environment["CST_PREPARE"] = "1"
         self._process: _Zygote | _Once | None = None
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -173,10 +177,10 @@ class Worker:
 class _Process:
     """A worker process; a thread reads what it prints, so that no pipe fills up."""
 
-    def __init__(self, environment: dict[str, str] | None, *arguments: str, **options: Any) -> None:
+    def __init__(self, environment: dict[str, str], *arguments: str, **options: Any) -> None:
         # A fixed, small set of threads: numbers do not depend on the machine, and forking stays safe.
         variables = {
-            **(os.environ if environment is None else environment),
+            **environment,
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "PYTHONIOENCODING": "utf-8",
@@ -230,7 +234,7 @@ class _Process:
 class _Zygote(_Process):
     """A process that forks a supervised child per job; what is asked and answered goes past it."""
 
-    def __init__(self, environment: dict[str, str] | None) -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
         self._exchange = Exchange()
         theirs = self._exchange.theirs
         super().__init__(
@@ -261,7 +265,7 @@ class _Zygote(_Process):
 class _Once(_Process):
     """A process for one job, for systems where forking after torch is not safe."""
 
-    def __init__(self, environment: dict[str, str] | None) -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
         super().__init__(environment, "once", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._frames: queue.Queue[wire.Frame | None] = queue.Queue()
         self._threads.append((self._started(self._read_frames), self._popen.stdout))

@@ -12,7 +12,6 @@ import os
 import selectors
 import signal
 import socket
-import tempfile
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -203,10 +202,7 @@ def _drain(answer: int, output: int, ending: Ending) -> None:
 
 def _file_of(request: bytes) -> Any:
     """The request in a file without a name, so that nobody waits for somebody to read it."""
-    if hasattr(os, "memfd_create"):
-        file = os.fdopen(os.memfd_create("request"), "w+b")
-    else:
-        file = tempfile.TemporaryFile()  # noqa: SIM115, whoever takes it closes it
+    file = os.fdopen(os.memfd_create("request"), "w+b")
     file.write(request)
     file.flush()
     return file

@@ -113,8 +113,10 @@ def _serve(control: socket.socket) -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    jobs, supervisors, prepared = 0, set(), bool(os.environ.pop("CST_PREPARE", ""))
+    if prepared:
+        _prepare()
     control.send(json.dumps({"ready": os.getpid()}).encode())
-    jobs, prepared, supervisors = 0, False, set()
     while True:
         if not prepared and (jobs >= JOBS_BEFORE_PREPARING or _idle(control.fileno())):
             _prepare()
