@@ -17,7 +17,7 @@ PACKAGE, RESTARTED = "cs_transformers", "CST_RESTARTED"
 # Each module adds its commands to the groups of common.py, in the order in which --help lists them. The student edition
 # has no modules of instructors.
 MODULES = ("study", "handing_in", "data", "train", "translation", "detection", "restoration", "efficient")
-INSTRUCTORS = ("editions", "grading", "author")
+INSTRUCTORS = ("editions", "grading", "results", "author")
 
 __all__ = ["PACKAGE", "RESTARTED", "app", "data_app", "main", "train_app"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from .texts import UNSAFE, file_names, one_line, write_whole
 from .withheld import screen
 
 FOLDER, ARCHIVE, PAGE = "feedback", "feedback.zip", "feedback.html"
-LINES = 12  # sentences of a verdict that are shown
+LINES = 20  # sentences of a verdict that are shown
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same pages make the same archive
 WORDS = {
     "passed": "passed", "partly": "partly right", "wrong": "not right yet", NOTHING: "not attempted",
@@ -70,8 +70,8 @@ def page(student: Student, sheet: Sheet) -> str:
         sheet=sheet,
         percent=round(100 * min(sheet.total / sheet.out_of, 1)) if sheet.out_of else 0,
         corrections=student.adjustments,
-        repairs=screen(submission.repairs) if submission else [],
-        changes=screen(submission.changes) if submission else [],
+        repairs=_readable(submission.repairs) if submission else [],
+        changes=_readable(submission.changes) if submission else [],
         notebooks=list(blocks.items()) if submission and not submission.problem else [],
         words=WORDS,
         symbols=SYMBOLS,
@@ -82,12 +82,13 @@ def _block(row: Row) -> dict[str, Any]:
     """What a page shows of one exercise."""
     record, exercise = row.record, known(row.exercise)
     picture = record.picture if record else {}
+    label = screen([_label(picture)])[0]
     return {
         "row": row,
         "diagnosis": record.diagnosis if record else (),
         "lines": sentences(row),
-        "picture": markup(side_by_side(picture)) if picture else "",
-        "label": screen([_label(picture)])[0],
+        "picture": markup(side_by_side({**picture, "label": label})) if picture else "",
+        "label": label,
         "parts": [(part, passed, exercise.parts.get(part, 0)) for part, passed in _parts(row)],
         "rubric": list(exercise.rubric.items()),
     }
@@ -114,8 +115,13 @@ def sentences(row: Row) -> list[str]:
     """
     if row.record is None:
         return []
-    lines = [one_line(line) for line in row.record.lines if line not in row.record.diagnosis]
-    return screen(lines[:LINES])
+    return _readable([line for line in row.record.lines if line not in row.record.diagnosis])
+
+
+def _readable(lines: Iterable[str]) -> list[str]:
+    lines = list(lines)
+    more = [f"... and {len(lines) - LINES} more"] if len(lines) > LINES else []
+    return [*screen(one_line(line) for line in lines[:LINES]), *more]
 
 
 def _place(sheet: Sheet, name: str) -> str:

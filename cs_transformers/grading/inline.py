@@ -6,13 +6,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .marks import FORMAT, Saved, answer_token, disputed
-from .model import Classroom, Person
+from .marks import FORMAT, answer_token
+from .model import Classroom, Mark, Person
 from .pages import markup, render, script_hash
 from .reading import model_answer, oddities, question, to_html
 from .scores import known
@@ -44,7 +43,7 @@ def write(
     *,
     shared: int = 0,
     again: bool = False,
-    settle: Iterable[Path] = (),
+    disputes: dict[str, list[Mark]] | None = None,
 ) -> list[Path]:
     """Write review pages for every question that waits for one.
 
@@ -54,20 +53,20 @@ def write(
         graders: Among how many people each question is split.
         shared: How many answers of each question every grader gets, to see whether they mark alike.
         again: Whether answers that have a mark are reviewed again.
-        settle: Saved pages that disagree: only the answers in dispute are reviewed, and the new marks decide.
+        disputes: Answers that graders disagree on, by token: only these are reviewed, and the new marks decide.
 
     Returns:
         The pages, then the index.
 
     Raises:
-        ValueError: If there is no grader, a negative number of shared answers, or a saved page cannot be read.
+        ValueError: If there is no grader, or a negative number of shared answers.
     """
     if graders < 1 or shared < 0:
         raise ValueError(
             f"inline: expected at least one grader and no negative number of shared answers, got {graders} and {shared}"
         )
-    settle = list(settle)
-    disputes, settles, entries, files = disputed(settle, classroom), bool(settle), [], []
+    settles, entries, files = disputes is not None, [], []
+    graders, shared = (1, 0) if settles else (graders, shared)
     for exercise in (id for id in classroom.exercises if known(id).rubric):
         answers = gather(classroom, exercise, again or settles)
         if settles:
@@ -78,7 +77,7 @@ def write(
                 continue
             name = f"{exercise}_settle.html" if settles else f"{exercise}_grader{part}.html"
             values = {"part": part, "graders": graders, "blank": blank, "settles": settles}
-            files.append(write_whole(folder / name, _page(exercise, mine, disputes, values)))
+            files.append(write_whole(folder / name, _page(exercise, mine, disputes or {}, values)))
             entries.append(
                 {"exercise": exercise, "symbol": known(exercise).symbol, "part": part, "count": len(mine), "file": name}
             )
@@ -144,7 +143,7 @@ def split(answers: list[Written], graders: int, shared: int = 0) -> list[list[Wr
     return [[*common, *rest[part::graders]] for part in range(graders)]
 
 
-def _page(exercise: str, answers: list[Written], disputes: dict[str, list[Saved]], values: dict[str, Any]) -> str:
+def _page(exercise: str, answers: list[Written], disputes: dict[str, list[Mark]], values: dict[str, Any]) -> str:
     rubric = known(exercise).rubric
     most = sum(rubric.values())
     id = hashlib.sha256("\0".join([exercise, *(one.token for one in answers)]).encode()).hexdigest()[:16]
@@ -160,7 +159,7 @@ def _page(exercise: str, answers: list[Written], disputes: dict[str, list[Saved]
         model=markup(to_html(model_answer(exercise))),
         answers=[
             {"token": one.token, "flags": one.flags, "html": markup(to_html(one.text)),
-             "given": [saved.mark for saved in disputes.get(one.token, [])]}
+             "given": disputes.get(one.token, [])}
             for one in answers
         ],
         script_hash=markup(script_hash(SCRIPT)),

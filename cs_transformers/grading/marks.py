@@ -35,12 +35,10 @@ class Saved:
     Args:
         mark: What was given.
         when: When the page was saved: of one grader, the later counts.
-        file: Where it came from, for messages.
     """
 
     mark: Mark
     when: str
-    file: str
 
 
 def answer_token(classroom: Classroom, student: str, exercise: str) -> str:
@@ -81,18 +79,15 @@ def merge(paths: Iterable[Path], classroom: Classroom) -> tuple[list[Mark], list
     Raises:
         ValueError: If a file is no saved page.
     """
-    by_answer, problems = _gathered(paths, classroom)
-    marks = []
-    for answer in by_answer.values():
-        mark, conflict = _agreed(answer, classroom)
-        marks += [mark] if mark else []
-        problems += [conflict] if conflict else []
-    order = {id: place for place, id in enumerate(classroom.students)}
-    return sorted(marks, key=lambda mark: (order[mark.student], mark.exercise)), problems
+    everybody = classroom.students.values()
+    held = [Saved(mark, "") for one in everybody for _, mark in sorted(one.marks.items())]
+    new, problems = read_pages(paths, classroom)
+    marks, conflicts = agree([*held, *new], classroom)
+    return marks, [*problems, *conflicts]
 
 
-def disputed(paths: Iterable[Path], classroom: Classroom) -> dict[str, list[Saved]]:
-    """The answers that graders disagree on, by token, with what each gave.
+def read_pages(paths: Iterable[Path], classroom: Classroom) -> tuple[list[Saved], list[str]]:
+    """The marks in saved pages, and a sentence for each that cannot be.
 
     Args:
         paths: Saved pages.
@@ -101,22 +96,77 @@ def disputed(paths: Iterable[Path], classroom: Classroom) -> dict[str, list[Save
     Raises:
         ValueError: If a file is no saved page.
     """
-    by_answer, _ = _gathered(paths, classroom)
-    found = {answer: saved for answer, saved in by_answer.items() if _agreed(saved, classroom)[0] is None}
-    return {answer_token(classroom, *answer): saved for answer, saved in found.items()}
-
-
-def _gathered(paths: Iterable[Path], classroom: Classroom) -> tuple[dict[tuple[str, str], list[Saved]], list[str]]:
-    """Marks by student and exercise: those the class has, then those of saved pages; and what is wrong in the pages."""
-    everybody = classroom.students.values()
-    found = [Saved(mark, "", KEPT) for one in everybody for _, mark in sorted(one.marks.items())]
+    found: list[Saved] = []
     problems: list[str] = []
     for path in paths:
         found += _marks_of(_read(Path(path)), Path(path).name, classroom, problems)
-    by_answer: dict[tuple[str, str], list[Saved]] = {}
-    for saved in found:
-        by_answer.setdefault((saved.mark.student, saved.mark.exercise), []).append(saved)
-    return by_answer, problems
+    return found, problems
+
+
+def agree(saved: Iterable[Saved], classroom: Classroom) -> tuple[list[Mark], list[str]]:
+    """What several graders' marks come to: one for each answer, unless they disagree.
+
+    Args:
+        saved: Every mark; of one grader the latest counts, and one that settles beats all that do not.
+        classroom: The class.
+
+    Returns:
+        The marks that hold, and a sentence for each answer on which graders disagree.
+    """
+    marks, conflicts = [], []
+    for answer in _by_answer(saved).values():
+        one = _agreed(answer)
+        if one is not None:
+            marks.append(one)
+        else:
+            conflicts.append(_conflict(answer, classroom))
+    order = {id: place for place, id in enumerate(classroom.students)}
+    return sorted(marks, key=lambda mark: (order[mark.student], mark.exercise)), conflicts
+
+
+def disputed(saved: Iterable[Saved], classroom: Classroom) -> dict[str, list[Mark]]:
+    """The answers that graders disagree on, by token, with what each gave.
+
+    Args:
+        saved: Every mark.
+        classroom: The class.
+    """
+    found = {answer: each for answer, each in _by_answer(saved).items() if _agreed(each) is None}
+    return {answer_token(classroom, *answer): _latest(each) for answer, each in found.items()}
+
+
+def _by_answer(saved: Iterable[Saved]) -> dict[tuple[str, str], list[Saved]]:
+    found: dict[tuple[str, str], list[Saved]] = {}
+    for one in saved:
+        found.setdefault((one.mark.student, one.mark.exercise), []).append(one)
+    return found
+
+
+def _latest(answer: list[Saved]) -> list[Mark]:
+    """Of each grader the latest mark; only those that settle, where some do."""
+    latest: dict[str, Saved] = {}
+    for saved in [one for one in answer if one.mark.settled] or answer:
+        before = latest.get(saved.mark.grader)
+        if before is None or saved.when >= before.when:
+            latest[saved.mark.grader] = saved
+    return [saved.mark for _, saved in sorted(latest.items())]
+
+
+def _agreed(answer: list[Saved]) -> Mark | None:
+    marks = _latest(answer)
+    comments = dict.fromkeys(mark.comment for mark in marks if mark.comment)
+    same = len({mark.points for mark in marks}) == 1
+    return replace(marks[0], comment="\n".join(comments)) if same else None
+
+
+def _conflict(answer: list[Saved], classroom: Classroom) -> str:
+    marks = _latest(answer)
+    student, exercise = marks[0].student, marks[0].exercise
+    given = ", ".join(f"{mark.grader} {number(mark.points)}" for mark in marks)
+    return (
+        f"{exercise} of {student} (answer {answer_token(classroom, student, exercise)}): graders disagree: {given}; "
+        "it counts as not reviewed until `cst inline --settle` decides"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -151,7 +201,7 @@ def _marks_of(page: dict[str, Any], file: str, classroom: Classroom, problems: l
         else:
             settled, comment = page.get("settles") is True, inert(entry.get("comment") or "")
             mark = Mark(students[token], exercise, float(points), tuple(items), comment, grader, settled)
-            found.append(Saved(mark, str(page.get("saved", "")), file))
+            found.append(Saved(mark, one_line(page.get("saved", ""), 40)))
     return found
 
 
@@ -160,36 +210,24 @@ def _is_points(points: object, most: int) -> bool:
     return plain and math.isfinite(points) and 0 <= points <= most
 
 
-def _agreed(answer: list[Saved], classroom: Classroom) -> tuple[Mark | None, str]:
-    """The mark that several saved ones come to, or why there is none."""
-    settling = [saved for saved in answer if saved.mark.settled]
-    latest: dict[str, Saved] = {}
-    for saved in settling or answer:
-        before = latest.get(saved.mark.grader)
-        if before is None or saved.when >= before.when:
-            latest[saved.mark.grader] = saved
-    marks = [saved.mark for _, saved in sorted(latest.items())]
-    if len({mark.points for mark in marks}) == 1:
-        comments = dict.fromkeys(mark.comment for mark in marks if mark.comment)
-        return replace(marks[0], comment="\n".join(comments)), ""
-    student, exercise = marks[0].student, marks[0].exercise
-    given = ", ".join(f"{mark.grader} {number(mark.points)}" for mark in marks)
-    return None, (
-        f"{exercise} of {student} (answer {answer_token(classroom, student, exercise)}): graders disagree: {given}; "
-        "it counts as not reviewed until the question is settled"
-    )
-
-
-def save(marks: list[Mark], classroom: Classroom, out: Path) -> Path:
-    """Keep marks beside the journal.
+def save(saved: Iterable[Saved], classroom: Classroom, out: Path) -> Path:
+    """Keep every grader's marks beside the journal, those in dispute too.
 
     Args:
-        marks: All marks that hold.
+        saved: Every mark.
         classroom: The class.
         out: Folder of the grades.
     """
-    kept = [{"answer": answer_token(classroom, one.student, one.exercise), **asdict(one)} for one in marks]
-    return write_whole(out / KEPT, json.dumps({"format": FORMAT, "marks": kept}, indent=1, ensure_ascii=False) + "\n")
+    latest: dict[tuple[str, str, str, bool], Saved] = {}
+    for one in saved:
+        key = one.mark.student, one.mark.exercise, one.mark.grader, one.mark.settled
+        if key not in latest or one.when >= latest[key].when:
+            latest[key] = one
+    kept = [
+        {"answer": answer_token(classroom, one.mark.student, one.mark.exercise), "when": one.when, **asdict(one.mark)}
+        for _, one in sorted(latest.items())
+    ]
+    return write_whole(out / KEPT, json.dumps({"format": FORMAT, "kept": kept}, indent=1, ensure_ascii=False) + "\n")
 
 
 def apply(classroom: Classroom, out: Path) -> list[str]:
@@ -200,40 +238,50 @@ def apply(classroom: Classroom, out: Path) -> list[str]:
         out: Folder of the grades.
 
     Returns:
-        A sentence for each mark that no longer holds, since the answer changed.
+        A sentence for each mark that does not hold: the answer changed, or graders disagree.
 
     Raises:
         ValueError: If ``marks.json`` or ``adjustments.csv`` cannot be read.
     """
     for student in classroom.students.values():
         student.marks, student.adjustments = {}, []
-    notes = []
-    for mark, holds in _kept(classroom, out / KEPT):
-        if holds:
-            classroom.students[mark.student].marks[mark.exercise] = mark
-        else:
-            notes.append(f"{mark.exercise} of {mark.student}: its text changed after it was marked; review it again")
+    kept, outdated = read_kept(classroom, out)
+    marks, conflicts = agree(kept, classroom)
+    for mark in marks:
+        classroom.students[mark.student].marks[mark.exercise] = mark
     for one in adjustments(out / ADJUSTMENTS, classroom):
         classroom.students[one.student].adjustments.append(one)
-    return notes
+    return [*outdated, *conflicts]
 
 
-def _kept(classroom: Classroom, path: Path) -> list[tuple[Mark, bool]]:
-    if not path.is_file():
-        return []
+def read_kept(classroom: Classroom, out: Path) -> tuple[list[Saved], list[str]]:
+    """Every grader's marks that were merged before, and a sentence for each whose answer changed since.
+
+    Args:
+        classroom: The class.
+        out: Folder of the grades.
+
+    Raises:
+        ValueError: If ``marks.json`` cannot be read.
+    """
+    path, found, outdated = out / KEPT, [], []
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["marks"]
-        found = []
+        entries = json.loads(path.read_text(encoding="utf-8"))["kept"] if path.is_file() else []
         for entry in entries:
-            token = entry.pop("answer")
+            token, when = entry.pop("answer"), entry.pop("when")
             mark = Mark(**{**entry, "items": tuple(entry["items"])})
             known = mark.student in classroom.students
-            found.append((mark, known and token == answer_token(classroom, mark.student, mark.exercise)))
+            if known and token == answer_token(classroom, mark.student, mark.exercise):
+                found.append(Saved(mark, when))
+            else:
+                outdated.append(
+                    f"{mark.exercise} of {mark.student}: its text changed after it was marked; review it again"
+                )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(
             f"marks: expected {path.name} as `cst inline --merge` writes it; remove it and merge the saved pages again"
         ) from None
-    return found
+    return found, outdated
 
 
 def adjustments(path: Path, classroom: Classroom) -> list[Adjustment]:

@@ -54,6 +54,8 @@ def side_by_side(picture: dict[str, Any]) -> str:
 
 def _grid(values: Any) -> np.ndarray | None:
     """The numbers as a matrix: more axes are cut to their first entry."""
+    if not isinstance(values, list):
+        return None
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

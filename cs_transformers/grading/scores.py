@@ -114,18 +114,21 @@ def sheets(classroom: Classroom) -> dict[str, Sheet]:
     Args:
         classroom: The class.
     """
-    return {id: sheet(student, classroom.exercises) for id, student in classroom.students.items()}
+    troubles = classroom.ungraded
+    return {id: sheet(one, classroom.exercises, troubles.get(id, "")) for id, one in classroom.students.items()}
 
 
-def sheet(student: Student, exercises: list[str]) -> Sheet:
+def sheet(student: Student, exercises: list[str], trouble: str = "") -> Sheet:
     """One student's points.
 
     Args:
         student: Who.
         exercises: Ids that were graded.
+        trouble: Why there are no verdicts, where the run knows.
     """
     rows = [_row(id, student) for id in exercises]
     status, reason = _status(student, rows)
+    reason = trouble if trouble and status == INCOMPLETE else reason
     source = student.submission.source if student.submission else ""
     corrected = sum(one.points for one in student.adjustments)
     return Sheet(student.person, status, reason, rows, corrected, student.attempts, source)

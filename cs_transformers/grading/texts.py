@@ -96,8 +96,9 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for id in ids:
-        name = UNSAFE.sub("_", id)[:LONGEST_NAME].strip("._") or "student"
-        if name != id or name.lower() in taken or name.lower().partition(".")[0] in DEVICES:
+        name = UNSAFE.sub("_", id)[:LONGEST_NAME].strip("._-") or "student"
+        name = f"student-{name}" if name.lower().partition(".")[0] in DEVICES else name
+        if name != id or name.lower() in taken:
             name = f"{name}-{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:8]}"
         taken.add(name.lower())
         names[id] = name

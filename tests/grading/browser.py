@@ -21,10 +21,20 @@ import pytest
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-port=0",
-    "--remote-allow-origins=*", "--window-size=1100,1500", "about:blank",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-port=0",
+    "--remote-allow-origins=*",
+    "--window-size=1100,1500",
+    "about:blank",
+)
 
 
 class Page:
@@ -58,8 +68,9 @@ class Page:
             self.messages.append(params["entry"]["text"])
         elif method == "Page.javascriptDialogOpening":
             self.messages.append(f"dialog: {params['message']}")
-            self._socket.send(json.dumps({"id": next(self._ids), "method": "Page.handleJavaScriptDialog",
-                                          "params": {"accept": True}}))  # fmt: skip
+            self._socket.send(
+                json.dumps({"id": next(self._ids), "method": "Page.handleJavaScriptDialog", "params": {"accept": True}})
+            )
 
     def open(self, path: Path) -> None:
         """Load a file and wait until it is there."""

@@ -35,7 +35,7 @@ HOSTILE = [
     SCRIPT,
     "<img src=x onerror=alert(1)>",
     "</title></style></script><svg onload=alert(1)>",
-    "=HYPERLINK(\"http://example.invalid\",\"click\")",
+    '=HYPERLINK("http://example.invalid","click")',
     "+1+cmd|' /C calc'!A0",
     "@SUM(1+1)",
     "-2+3",
@@ -48,7 +48,7 @@ HOSTILE = [
     "[click](javascript:alert(1)) ![x](http://example.invalid/x.png)",
     "../../../etc/passwd",
     "x" * 3_000_000,
-]  # fmt: skip
+]
 
 
 def record(student: str, exercise: str, state: str = "passed", points: int | None = None, **fields: object) -> Record:
@@ -73,31 +73,55 @@ def student(person: Person, source: str = "", exercises: list[str] = GRADED, **f
 def classroom() -> Classroom:
     """Ten people: every state, every status, marks, corrections, incidents, notebooks."""
     people = [
-        Person("ada", "Ada Lovelace", "A"), Person("bo", "Bo Zoë Müller", "B"), Person("cy", "Cy Young", "A"),
-        Person("dee", "Dee Absent", "B"), Person("eve", "Eve Broken", "A"), Person("flo", "Flo 王", "B"),
-        Person("gus", "Gus Partly", "A"), Person("hal", "Hal Later", "B"), Person("ida", "Ida Same", "A"),
+        Person("ada", "Ada Lovelace", "A"),
+        Person("bo", "Bo Zoë Müller", "B"),
+        Person("cy", "Cy Young", "A"),
+        Person("dee", "Dee Absent", "B"),
+        Person("eve", "Eve Broken", "A"),
+        Person("flo", "Flo 王", "B"),
+        Person("gus", "Gus Partly", "A"),
+        Person("hal", "Hal Later", "B"),
+        Person("ida", "Ida Same", "A"),
         Person("joe@example.edu", "Joe Mail", "B"),
-    ]  # fmt: skip
+    ]
     students = {person.id: student(person) for person in people}
     ada, bo, cy, flo, gus = (students[id] for id in ("ada", "bo", "cy", "flo", "gus"))
-    ada.marks = {id: Mark("ada", id, float(sum(EXERCISES[id].rubric.values())), tuple(EXERCISES[id].rubric), "Well said.", "Tina")
-                 for id in ("6.1", "6.2", "6.3")}  # fmt: skip
+    ada.marks = {
+        id: Mark(
+            "ada", id, float(sum(EXERCISES[id].rubric.values())), tuple(EXERCISES[id].rubric), "Well said.", "Tina"
+        )
+        for id in ("6.1", "6.2", "6.3")
+    }
     bo.records["1.1"] = record(
-        "bo", "1.1", "wrong", diagnosis=("scores are not divided; divide by the square root of the head width",),
+        "bo",
+        "1.1",
+        "wrong",
+        diagnosis=("scores are not divided; divide by the square root of the head width",),
         lines=("scores are not divided; divide by the square root of the head width", "values: the shape is right"),
-        parts={"values": False, "gradients": None, "invariant: spread at every width": None}, stage="values", picture=PICTURE,
-    )  # fmt: skip
+        parts={"values": False, "gradients": None, "invariant: spread at every width": None},
+        stage="values",
+        picture=PICTURE,
+    )
     bo.adjustments = [
         Adjustment("bo", "1.1", 1.0, "The question was unclear."),
         Adjustment("bo", "", -0.5, "One day late."),
     ]
     cy.records["1.1"] = record("cy", "1.1", "wrong", diagnosis=bo.records["1.1"].diagnosis)
-    cy.records["1.6"] = record("cy", "1.6", "stopped", lines=("stopped: it did not end within 20 seconds",), detail="timeout",
-                               incident="3 processes were left over and ended")  # fmt: skip
+    cy.records["1.6"] = record(
+        "cy",
+        "1.6",
+        "stopped",
+        lines=("stopped: it did not end within 20 seconds",),
+        detail="timeout",
+        incident="3 processes were left over and ended",
+    )
     cy.submission = submission(
-        people[2], "Cy Young_4711_assignsubmission_file_", repairs=("attention.py: read as UTF-16",),
-        changes=("attention.py: a print outside the answers",), incidents=("../../x.py: a path out of the archive, left out",),
-    )  # fmt: skip
+        people[2],
+        "Cy Young_4711_assignsubmission_file_",
+        repairs=("attention.py: read as UTF-16",),
+        changes=("attention.py: a print outside the answers",),
+        incidents=("../../x.py: a path out of the archive, left out",),
+    )
     students["dee"] = Student(people[3])
     students["eve"] = Student(
         people[4], submission(people[4], "broken.zip", texts={}, problem="it is no zip"), attempts=1
@@ -105,8 +129,15 @@ def classroom() -> Classroom:
     flo.submission = submission(
         people[5], "flowang_LATE_123_4567_homework.zip", texts={"6.2": "*Your answer, in one to five sentences.*"}
     )
-    gus.records["1.6"] = record("gus", "1.6", "partly", 2, lines=("gradients: by query: expected 0.25, got 0.5",), stage="gradients",
-                                parts={"values": True, "values: masks and weights": True, "gradients": False, "dropout": None})  # fmt: skip
+    gus.records["1.6"] = record(
+        "gus",
+        "1.6",
+        "partly",
+        2,
+        lines=("gradients: by query: expected 0.25, got 0.5",),
+        stage="gradients",
+        parts={"values": True, "values: masks and weights": True, "gradients": False, "dropout": None},
+    )
     gus.notebooks = {"01_attention": NotebookRun("gus", "01_attention", {}, {"1.1": "failed", "1.6": "passed"}, "")}
     gus.records["4.6"] = record(
         "gus", "4.6", "forbidden call", lines=("torch.nn.Transformer does what 4.6 asks you to write",)
@@ -128,12 +159,26 @@ def hostile_classroom() -> Classroom:
     for number, text in enumerate(HOSTILE):
         person = Person(f"{number} {text}"[:300], text, text)
         one = student(
-            person, f"{text[:200]}_{number}_assignsubmission_file_", texts=dict.fromkeys(("6.1", "6.2", "6.3"), text),
-            repairs=(text,), changes=(text,), incidents=(text,), manifest={"versions": text},
-        )  # fmt: skip
+            person,
+            f"{text[:200]}_{number}_assignsubmission_file_",
+            texts=dict.fromkeys(("6.1", "6.2", "6.3"), text),
+            repairs=(text,),
+            changes=(text,),
+            incidents=(text,),
+            manifest={"versions": text},
+        )
         picture = {**PICTURE, "label": text}
-        one.records["1.1"] = record(person.id, "1.1", "wrong", lines=(text,) * 40, diagnosis=(text[:100],), incident=text, picture=picture,
-                                    parts={text[:50]: False}, detail=text)  # fmt: skip
+        one.records["1.1"] = record(
+            person.id,
+            "1.1",
+            "wrong",
+            lines=(text,) * 40,
+            diagnosis=(text[:100],),
+            incident=text,
+            picture=picture,
+            parts={text[:50]: False},
+            detail=text,
+        )
         one.marks = {"6.2": Mark(person.id, "6.2", 2.0, (), text, text)}
         one.adjustments = [Adjustment(person.id, "1.1", -1.0, text)]
         one.notebooks = {"01_attention": NotebookRun(person.id, "01_attention", {}, {"1.1": text[:50]}, text)}
