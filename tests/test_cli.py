@@ -39,7 +39,8 @@ def test_the_commands_are_the_documented_ones() -> None:
     """A command that is added or lost unnoticed fails here."""
     core = {"run", "check", "hint", "doctor", "student", "refresh", "execute"}
     data = {"data list", "data get", "data make", "data features"}
-    assert set(COMMANDS) == core | data | {"train caption", "train vit"}
+    topics = {"train translate", "translate", "train restore", "restore"}
+    assert set(COMMANDS) == core | data | {"train caption", "train vit"} | topics
 
 
 def test_check_of_one_exercise_prints_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

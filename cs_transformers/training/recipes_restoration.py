@@ -312,6 +312,28 @@ def load_restorer(path: str | os.PathLike[str]) -> ImageRestorationTransformer:
     return model.eval()
 
 
+def trained_from(model: ImageRestorationTransformer, recipe: RestorationRecipe) -> TrainedRestorer:
+    """Take a loaded model as the start of a fine-tuning.
+
+    Args:
+        model: The model.
+        recipe: Settings; its sizes and tasks are replaced by those of the model.
+
+    Returns:
+        The model with a recipe that fits it, and an empty history.
+    """
+    sizes = {
+        "tasks": model.tasks,
+        "img_size": model.img_size,
+        "patch_size": model.patch_size,
+        "features": model.embed_dim // model.patch_size**2,
+        "num_heads": model.encoder[0].self_attn.n_head,
+        "num_layers": len(model.encoder),
+        "dim_feedforward": model.mlp[0].out_features,
+    }
+    return TrainedRestorer(model, History(), replace(recipe, **sizes))
+
+
 def load_good_images(data: str | os.PathLike[str], recipe: RestorationRecipe) -> tuple[Dataset, Tensor]:
     """Load undamaged images to learn from, and others to watch with.
 
