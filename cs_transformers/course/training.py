@@ -50,7 +50,7 @@ def train_captioner(data: str, memory: str, folder: Path, *, resume: bool = Fals
         loaded = recipes.load_photo_captions(data, memory)
         scores = recipes.caption_scores(trained, loaded, "test" if "test_features" in loaded else "val")
         figures = {name: f"{value:.3f}" for name, value in scores.items()}
-    return _kept(figures, trained.history, folder)
+    return keep_curve(figures, trained.history, folder)
 
 
 def train_vit(data: str, folder: Path, *, resume: bool = False, **changes: Any) -> Outcome:
@@ -77,7 +77,7 @@ def train_vit(data: str, folder: Path, *, resume: bool = False, **changes: Any) 
         name: f"{100 * (trained.predict(part.images) == part.labels).double().mean().item():.1f} %"
         for name, part in held_out.items()
     }
-    return _kept(figures, trained.history, folder)
+    return keep_curve(figures, trained.history, folder)
 
 
 def _truth_of_scene_captions(trained: Any) -> dict[str, str]:
@@ -89,8 +89,17 @@ def _truth_of_scene_captions(trained: Any) -> dict[str, str]:
     return {"true captions of held-out scenes": f"{100 * caption_accuracy(written, scenes):.1f} %"}
 
 
-def _kept(figures: dict[str, str], history: Any, folder: Path) -> Outcome:
-    """Write the curve beside the history that ``fit`` has written."""
+def keep_curve(figures: dict[str, str], history: Any, folder: Path) -> Outcome:
+    """Write the curve of a training beside the history that ``fit`` has written.
+
+    Args:
+        figures: What was measured.
+        history: The course of the training.
+        folder: Where it is kept.
+
+    Returns:
+        The outcome.
+    """
     import matplotlib.pyplot as plt
 
     from cs_transformers import plots

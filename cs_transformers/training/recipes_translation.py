@@ -105,8 +105,12 @@ def translation_recipe(data: str = "scenes", **changes: Any) -> TranslationRecip
     """
     common = {"betas": (0.9, 0.98), "schedule": "linear", "weight_decay": 0.0}
     if data == "scenes":
-        settings = FitConfig(steps=900, batch_size=64, learning_rate=1e-3, warmup=0.1, evaluate_every=300, **common)
-        return TranslationRecipe(lower=False, dropout=0.0, label_smoothing=0.0, fit=replace(settings, **changes))
+        settings = FitConfig(
+            steps=500, batch_size=64, optimizer="muon", learning_rate=2e-3, muon_rate=0.01, warmup=0.1,
+            evaluate_every=100, **common,
+        )  # fmt: skip
+        sizes = {"lower": False, "dropout": 0.0, "label_smoothing": 0.0, "norm_first": True}
+        return TranslationRecipe(**sizes, fit=replace(settings, **changes))
     german = {"data": data, "source": "de", "target": "en"}
     if data == "multi30k-short":
         settings = FitConfig(steps=900, batch_size=64, learning_rate=1e-3, warmup=0.2, evaluate_every=300, **common)
@@ -162,10 +166,9 @@ class Translator:
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             src = nn.utils.rnn.pad_sequence([rows[index] for index in chosen], batch_first=True).to(device)  # (N, S)
-            # Twice the source is ample; sentences that do not end would else cost the most time.
-            longest = min(self.model.max_length, 2 * src.shape[1] + 10)
+            # One limit for all, or a sentence that does not end would depend on its neighbours.
             found = self.model.generate(
-                src, longest, start=START_ID, end=END_ID, beam_size=beam_size, alpha=alpha
+                src, self.model.max_length, start=START_ID, end=END_ID, beam_size=beam_size, alpha=alpha
             )  # (N, T)
             for index, ids in zip(chosen, found.tolist(), strict=True):
                 written[index] = self.target.decode(ids)
