@@ -96,7 +96,8 @@ class EfficientAttention(MultiHeadAttention):
         self._check_possible(query is key, key_mask, need_weights, cache)
         mask = self._honoured(attn_mask, (N, self.n_head, T, S))
         check_masks(who, (N, self.n_head, T, S), key_mask=key_mask)
-        q, k, v = (split_heads(x, self.n_head) for x in self._project(query, key, value))  # (N, H, T or S, K)
+        projected = self._project(query, key, value)
+        q, k, v = (split_heads(one, self.n_head) for one in projected)  # (N, H, T or S, K)
         options = {"mask": mask} if self.any_mask else {}
         mixed = self.attend(q, k, v, key_mask, **options)  # (N, H, T, K)
         return self.proj(join_heads(mixed))  # (N, T, D)

@@ -60,6 +60,11 @@ LISTED = {
     "9.3": ["natural_logarithm", "over_the_batch", "not_cut"],
     "9.4": ["not_normalised", "normalised_over_places", "index_over_queries"],
     "9.5": ["constant_nine", "padding_counted", "no_overlap"],
+    "10.1": ["old_sums_not_rescaled", "rows_of_nan", "sum_of_dropped_weights"],
+    "10.2": ["elu_without_one", "not_divided", "divided_by_the_number_of_keys"],
+    "10.3": ["read_before_writing", "state_overwritten", "total_not_updated"],
+    "10.4": ["only_reshaped", "everybody_sees_everybody", "mask_inverted"],
+    "10.5": ["no_logarithms", "only_one_logarithm", "slope_upside_down"],
 }  # fmt: skip
 
 
