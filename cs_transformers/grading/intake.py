@@ -278,7 +278,7 @@ def _write_sources(
     contents: Contents, folder: Path, pristine: dict[str, str], repairs: list[str], changes: list[str]
 ) -> list[str]:
     """Write the clean copy of every graded file that was handed in; returns which."""
-    written = []
+    written, notes = [], {}
     for file, stubs in pristine.items():
         name = _best(file, contents, repairs)
         if name is None:
@@ -290,10 +290,12 @@ def _write_sources(
         except ValueError as error:
             repairs.append(f"{file} could not be read: {error}")
             continue
-        repairs += [*filter(None, [note]), *mended.repairs]
+        notes.setdefault(note, []).append(file)
+        repairs += mended.repairs
         changes += mended.changes
         written.append(file)
         _write(folder / PACKAGE_NAME / file, mended.text)
+    repairs += [f"{', '.join(files)}: {note}" for note, files in notes.items() if note]
     return written
 
 
@@ -326,7 +328,7 @@ def _best(file: str, contents: Contents, repairs: list[str]) -> str | None:
         rivals = [one[-1] for one in ranked if one is not best]
     if rivals:
         repairs.append(f"{file}: several files fit ({', '.join([best[-1], *rivals][:4])}); {best[-1]} was taken")
-    elif best[0] > 1:
+    elif best[-1].rpartition("/")[2] != file.rpartition("/")[2]:
         repairs.append(f"{best[-1]}: taken as {file}")
     return best[-1]
 

@@ -13,7 +13,7 @@ _MOODLE = re.compile(r"^(?P<who>.+?)_(?P<user>\d+)_assignsubmission_(?:file|onli
 _BLACKBOARD = re.compile(
     r"^(?P<task>.+)_(?P<who>[^_]+)_attempt_(?P<order>\d{4}(?:-\d\d){5})(?:[_.](?P<file>.*))?$", re.I
 )
-_ATTEMPT = re.compile(r"[\s_.-]*\(?\b_?(?:attempt|try|version)[\s_-]*(?P<order>\d+)\)?$", re.I)
+_ATTEMPT = re.compile(r"[\s_.(-]+(?:attempt|try|version)[\s_-]*(?P<order>\d+)\)?$", re.I)
 _COPY = re.compile(r"\s*\((?P<order>\d+)\)$")
 _LATE = re.compile(r"[\s_-]+late$", re.I)
 _SOURCES = re.compile(r"\.(py|ipynb|md|txt|json)$", re.IGNORECASE)

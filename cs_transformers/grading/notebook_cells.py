@@ -72,7 +72,7 @@ def read_sheet(name: str, data: bytes) -> Sheet:
     cells = _cells(content)
     if cells is None:
         raise ValueError(f"{name}: is no notebook (it has no list of cells)")
-    sheet = Sheet(name, _number(name, cells), cells, notes=[note] if note else [])
+    sheet = Sheet(name, _number(name, cells), cells, notes=[f"{name}: {note}"] if note else [])
     for cell in cells:
         match = _ANSWER.match(cell.source)
         if match is None:

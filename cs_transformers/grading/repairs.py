@@ -28,25 +28,25 @@ def to_text(data: bytes, name: str) -> tuple[str, str]:
 
     Args:
         data: Bytes of a file.
-        name: What the sentence calls it.
+        name: What an error calls it.
 
     Raises:
         ValueError: If the bytes are no text.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return decode_source(data, name), f"{name}: read as UTF-16"
+        return decode_source(data, name), "read as UTF-16"
     if data.startswith(codecs.BOM_UTF8):
-        return decode_source(data, name), f"{name}: a byte order mark was taken away"
+        return decode_source(data, name), "a byte order mark was taken away"
     for zeros, encoding in ((data[1:200:2], "utf-16-le"), (data[:200:2], "utf-16-be")):
         if len(zeros) > 3 and zeros.count(0) > len(zeros) * 0.8:
-            return _line_feeds(data.decode(encoding, "replace")), f"{name}: read as UTF-16"
+            return _line_feeds(data.decode(encoding, "replace")), "read as UTF-16"
     if b"\0" in data:
         raise ValueError(f"{name}: expected text, got bytes that are none; save the file as UTF-8")
     try:
         text = decode_source(data, name)
-        return text, f"{name}: line ends of another system were changed" if b"\r" in data else ""
+        return text, "line ends of another system were changed" if b"\r" in data else ""
     except ValueError:
-        return _line_feeds(data.decode("cp1252", "replace")), f"{name}: read as Windows text, it is not UTF-8"
+        return _line_feeds(data.decode("cp1252", "replace")), "read as Windows text, it is not UTF-8"
 
 
 def _line_feeds(text: str) -> str:
