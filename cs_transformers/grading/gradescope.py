@@ -68,7 +68,11 @@ def results(student: Student, sheet: Sheet, classroom: Classroom) -> dict[str, A
         "test_name_format": "text",
         "visibility": VISIBLE,
         "stdout_visibility": HIDDEN,
-        "extra_data": {"status": sheet.status, "awaiting": sheet.awaiting, "versions": classroom.versions},
+        "extra_data": {
+            "status": sheet.status,
+            "awaiting": sheet.awaiting,
+            "versions": {one_line(name): one_line(value) for name, value in classroom.versions.items()},
+        },
         "tests": [*tests, _for_the_instructor(student, classroom)],
     }
 
@@ -98,7 +102,7 @@ def _code(row: Row) -> dict[str, Any]:
         "name": f"{row.exercise} {row.symbol}",
         "number": row.exercise,
         "output": "\n".join([WORDS.get(row.state, row.state), *diagnosis, *sentences(row)]),
-        "tags": [row.state],
+        "tags": [row.state] if row.state else [],
         "visibility": VISIBLE,
     }
 
@@ -130,7 +134,7 @@ def _correction(student: Student) -> dict[str, Any]:
 
 def _for_the_instructor(student: Student, classroom: Classroom) -> dict[str, Any]:
     """What only staff sees: how answers were isolated, what the sandbox stopped, where nbval disagrees."""
-    lines = [f"isolation: {classroom.tier or 'unknown'}"]
+    lines = [f"isolation: {one_line(classroom.tier) or 'unknown'}"]
     if student.submission:
         lines += [f"taken in: {one_line(student.submission.source)}, {student.attempts} attempt(s)"]
         lines += [f"taking in: {one_line(one)}" for one in student.submission.incidents[:SHOWN]]
@@ -151,7 +155,7 @@ python3 -m venv /autograder/venv
 /autograder/venv/bin/pip install --no-cache-dir 'torch>=2.6' 'torchvision>=0.21' \\
   --index-url https://download.pytorch.org/whl/cpu
 /autograder/venv/bin/pip install --no-cache-dir 'numpy>=1.24' 'scipy>=1.10' 'matplotlib>=3.7' 'h5py>=3.8' \\
-  'pillow>=9.4' 'ipython>=7.34' 'tqdm>=4.64' 'typer>=0.12' 'rich>=13.0' 'jinja2>=3.1'
+  'pillow>=9.4' 'ipython>=7.34' 'tqdm>=4.64' 'typer>=0.12' 'rich>=13.0' 'jinja2>=3.1' 'markdown-it-py>=3.0'
 # Only root reads the solutions; answers run under another user.
 chmod -R go-rwx /autograder/source
 """

@@ -15,9 +15,10 @@ from .model import Classroom, Mark, Person
 from .pages import markup, render, script_hash
 from .reading import model_answer, oddities, question, to_html
 from .scores import known
-from .texts import is_blank, write_whole
+from .texts import inert, is_blank, write_whole
 
 INDEX, SCRIPT = "index.html", "review.js"
+LONGEST_NAME = 200
 NAME = "[name]"  # in place of what would tell a grader who wrote an answer
 
 
@@ -107,7 +108,7 @@ def gather(classroom: Classroom, exercise: str, again: bool = False) -> list[Wri
 def _texts(classroom: Classroom, exercise: str) -> dict[str, str]:
     """What everybody who handed in wrote, by id."""
     graded = {id: one.submission for id, one in classroom.students.items() if one.submission}
-    return {id: one.texts.get(exercise, "") for id, one in graded.items() if not one.problem}
+    return {id: inert(one.texts.get(exercise, "")) for id, one in graded.items() if not one.problem}
 
 
 def _bare(text: str) -> str:
@@ -126,7 +127,7 @@ def nameless(text: str, person: Person) -> str:
         'by [name] ([name])'
     """
     # A single short name may be a word of the answer: "max" pooling stays.
-    names = [name for name in (person.name, person.id) if len(name) >= 5]
+    names = [name for name in (person.name, person.id) if 5 <= len(name) <= LONGEST_NAME]
     pattern = "|".join(re.escape(name).replace(r"\ ", r"\s+") for name in sorted(names, key=len, reverse=True))
     return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", NAME, text, flags=re.IGNORECASE) if names else text
 

@@ -227,7 +227,7 @@ def save(saved: Iterable[Saved], classroom: Classroom, out: Path) -> Path:
         {"answer": answer_token(classroom, one.mark.student, one.mark.exercise), "when": one.when, **asdict(one.mark)}
         for _, one in sorted(latest.items())
     ]
-    return write_whole(out / KEPT, json.dumps({"format": FORMAT, "kept": kept}, indent=1, ensure_ascii=False) + "\n")
+    return write_whole(out / KEPT, json.dumps({"format": FORMAT, "kept": kept}, indent=1) + "\n")
 
 
 def apply(classroom: Classroom, out: Path) -> list[str]:
