@@ -34,13 +34,14 @@ def grade(
     of grades and writes the results again.
     """
     from cs_transformers.grading import run
+    from cs_transformers.grading.merging import merge_pages
 
     console = Console()
     if submissions is None:
         if not merge:
             console.print("cst grade: expected a folder or zip of submissions, got none; cst grade --help shows how")
             raise typer.Exit(USAGE)
-        classroom, conflicts = _merged(merge, out)
+        classroom, conflicts = merge_pages(out, merge)
     else:
         with _bar(console) as bar:
             task = bar.add_task("taking in", total=None)
@@ -49,20 +50,9 @@ def grade(
                 require_sandbox=require_sandbox, roster=roster,
                 progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
             )  # fmt: skip
-        classroom, conflicts = _merged(merge, out) if merge else (classroom, [])
+        classroom, conflicts = merge_pages(out, merge) if merge else (classroom, [])
     _show(console, classroom, conflicts, out)
     raise typer.Exit(TROUBLE if classroom.ungraded else 0)
-
-
-def _merged(paths: list[Path], out: Path) -> tuple:
-    from cs_transformers.grading import marks, run
-
-    classroom = run.load(out)
-    found, conflicts = marks.merge(paths, classroom)
-    marks.save(found, classroom, out)
-    classroom = run.load(out)
-    run.write_results(classroom, out)
-    return classroom, conflicts
 
 
 def _bar(console: Console) -> object:
