@@ -102,7 +102,7 @@ def restoration_recipe(tasks: Sequence[str] | None = None, **changes: Any) -> Re
         learning_rate=1e-3,
         weight_decay=0.0,
         schedule="linear",
-        warmup=50,
+        warmup=0.15,
         floor=0.03,
         evaluate_every=110,
         monitor="gain",
@@ -121,7 +121,7 @@ def photo_recipe(tasks: Sequence[str] | None = None, **changes: Any) -> Restorat
     Returns:
         The recipe.
     """
-    longer = {"steps": 4000, "warmup": 200, "evaluate_every": 500, **changes}
+    longer = {"steps": 4000, "warmup": 0.05, "evaluate_every": 500, **changes}
     return restoration_recipe(tasks, **longer)
 
 
@@ -274,7 +274,7 @@ def finetune_restorer(
         ValueError: If the model has no such task.
     """
     check_choice("finetune_restorer", "task", task, start.recipe.tasks)
-    gentle = {"steps": 100, "warmup": 10, "learning_rate": start.recipe.fit.learning_rate / 3, "evaluate_every": 50}
+    gentle = {"steps": 100, "warmup": 0.1, "learning_rate": start.recipe.fit.learning_rate / 3, "evaluate_every": 50}
     recipe = replace(start.recipe, fit=replace(start.recipe.fit, **{**gentle, **changes}))
     train, held_out = load_good_images(data, recipe)
     model = recipe.build()

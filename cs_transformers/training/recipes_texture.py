@@ -73,7 +73,7 @@ def texture_recipe(**changes: Any) -> TextureRecipe:
         learning_rate=1e-3,
         weight_decay=0.0,
         schedule="linear",
-        warmup=30,
+        warmup=0.1,
         floor=0.03,
         evaluate_every=90,
         monitor="right_reference",
