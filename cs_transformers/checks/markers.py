@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import functools
 import re
 import textwrap
 from dataclasses import dataclass
@@ -107,6 +108,12 @@ def find_regions(text: str, path: str = "<source>") -> list[Region]:
         >>> [(r.name, r.body) for r in find_regions("### BEGIN ANSWER 1.4\nreturn 1\n### END ANSWER 1.4\n")]
         [('1.4', 'return 1\n')]
     """
+    return list(_regions(text, path))
+
+
+@functools.lru_cache(maxsize=256)
+def _regions(text: str, path: str) -> tuple[Region, ...]:
+    """The regions of a text; grading asks for those of the same few texts again and again."""
     regions: list[Region] = []
     opened: tuple[str, str, int, str] | None = None
     lines = text.splitlines(keepends=True)
@@ -142,7 +149,7 @@ def find_regions(text: str, path: str = "<source>") -> list[Region]:
             opened = None
     if opened is not None:
         raise MarkerError(path, opened[2], f"{_label(*opened[:2])} has no END marker; restore it")
-    return regions
+    return tuple(regions)
 
 
 def _parse_marker(rest: str, path: str, number: int) -> tuple[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -127,10 +129,7 @@ class Runner:
         return path.is_file() and path.read_text(encoding="utf-8", errors="replace").strip() not in ("", EMPTY_ANSWER)
 
     def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
-        sources = self._sources()
-        with tempfile.TemporaryDirectory(prefix="cst-tree-", ignore_cleanup_errors=True) as folder:
-            root = Path(folder).resolve()
-            tree.rebuild(root, sources, answers, without_helpers=without)
+        with self._tree(answers, without) as root:
             wanted = Job(str(root), definitions_of(exercise), exercise.id, seed, exercise.seconds, exercise.forbidden)
             answer = (self.worker or shared_worker()).run(replace(wanted, **job))
             for error in answer.errors:
@@ -138,6 +137,12 @@ class Runner:
                     error["file"] = error["file"][len(tree.PACKAGE_NAME) + 1 :]
                     error["line"] = _line_at_home(error["file"], error["line"], root, answers)
             return answer
+
+    @contextlib.contextmanager
+    def _tree(self, answers: tree.Answers, without: frozenset[str]) -> Iterator[Path]:
+        """A tree with these answers, for as long as a job needs it."""
+        with tempfile.TemporaryDirectory(prefix="cst-tree-", ignore_cleanup_errors=True) as folder:
+            yield tree.rebuild(Path(folder).resolve(), self._sources(), answers, without_helpers=without)
 
     def verdict_on(self, exercise: Exercise, answers: tree.Answers) -> Verdict:
         """The verdict on one exercise with given answers, whatever the state of those it needs.
