@@ -100,7 +100,7 @@ def submit(
     """
     home, target = classroom.course_home(), Path(out or NAME)
     target = target / NAME if target.is_dir() else target
-    release = edition.load(tree.PACKAGE)
+    release = edition.load(home / tree.PACKAGE_NAME)
     collected = collect(home, release)
     verdicts = front.run_all(progress=progress) if check else []
     if verdicts:
@@ -131,12 +131,20 @@ def collect(home: Path, release: Edition) -> Collected:
         Files and notes; what cannot be read is noted and goes in as it is.
     """
     collected = Collected()
+    sources = tree.pristine_sources(home / tree.PACKAGE_NAME)
     for file in dict.fromkeys(EXERCISES[id].file for id in release.open if EXERCISES[id].file):
         path, name = home / tree.PACKAGE_NAME / file, f"{tree.PACKAGE_NAME}/{file}"
         try:
-            collected.files[name] = reduced(read_source(path), file).encode()
+            text = read_source(path)
+            lost = [one for one in lift(sources.get(file, ""), file) if one not in lift(text, file)]
+            if lost:
+                raise MarkerError(file, 0, f"the marker lines of {', '.join(lost)} are missing")
+            collected.files[name] = reduced(text, file).encode()
         except MarkerError as error:
-            collected.notes.append(f"{error}; {file} is handed in as it is, and its answers may not be found")
+            where = f"{file}, line {error.line}" if error.line else file
+            collected.notes.append(
+                f"{where}: {error.problem}; {file} is handed in as it is, and its answers may not be found"
+            )
             collected.files[name] = path.read_bytes()
         except FileNotFoundError:
             collected.notes.append(f"{file} is missing; take it again from the zip that you were given")
