@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from cs_transformers.checks.stages import Outcome, judge, points_of
 from cs_transformers.checks.verdict import Verdict
 
 from .model import AWAITING, Record, Submission
+from .running import GradedRunner
 from .sandbox import Sandbox, SandboxError
 from .wording import picture, plain_sentence, public_sentences
 
@@ -97,7 +98,7 @@ class Judge:
         self.sandbox, self._own = sandbox or Sandbox(), sandbox is None
         self._worker = Worker()  # of the solutions: never the process that students' code is forked from
         self._trusted = Runner(package, worker=self._worker, sources=self.sources)
-        self._graded = _GradedRunner(
+        self._graded = GradedRunner(
             package, worker=self.sandbox, sources=self.sources, scoring=tree.Answers(), trusted=self._worker
         )
         stubs = {path: make_stubs(text, path) for path, text in self.sources.items()}
@@ -307,7 +308,7 @@ class Judge:
                 continue
             lifted, regions = answers.regions.get(file, {}), {}
             for name, place in self.solutions.regions.get(file, {}).items():
-                if place.exercise in own or (place.exercise in later):
+                if place.exercise in own or place.exercise in later:
                     regions[name] = lifted.get(name) or _stub(place)
             if any(region.exercise in own for region in regions.values()) and HELPERS in lifted:
                 regions[HELPERS] = lifted[HELPERS]
@@ -326,20 +327,6 @@ class Judge:
         ):
             parts += [path.name, read_source(path)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-@dataclass
-class _GradedRunner(Runner):
-    """Runs answers in the sandbox, and what makes inputs or scores weights in the process of the solutions."""
-
-    trusted: Worker | None = field(default=None)
-
-    def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
-        if job.get("check") not in ({exercise.inputs, exercise.scoring} - {""}):
-            return super()._job(exercise, answers, without, seed, **job)
-        return Runner(self.package, worker=self.trusted, sources=self.sources)._job(
-            exercise, answers, without, seed, **job
-        )
 
 
 def _stub(place: Region) -> Region:
