@@ -1,4 +1,4 @@
-"""Recipes of restoration: what a batch becomes, what a loss says, that a resumed run is the same one, that it learns."""
+"""Recipes of restoration: what a batch becomes, what a loss says, that a resumed run is the same, that it learns."""
 
 from __future__ import annotations
 
