@@ -91,17 +91,16 @@ def sample_levels(value: Tensor, sizes: Sizes, locations: Tensor, weights: Tenso
         >>> sample_levels(value, [(2, 2)], middle, torch.ones(1, 1, 1, 1, 1))
         tensor([[[1.5000]]])
     """
-    N, _, H, K = value.shape
-    T, P = locations.shape[1], locations.shape[4]
+    N, _, H, _ = value.shape
     maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in sizes], dim=-1)  # L times (N*H, K, h*w)
-    grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).unbind(2)  # L times (N*H, T, P, 2)
-    read = [
-        F.grid_sample(fmap.unflatten(-1, size), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-        for fmap, size, grid in zip(maps, sizes, grids, strict=True)
-    ]  # L times (N*H, K, T, P)
-    shares = weights.transpose(1, 2).reshape(N * H, 1, T, len(sizes) * P)
-    mixed = (torch.cat(read, dim=-1) * shares).sum(dim=-1)  # (N*H, K, T)
-    return mixed.view(N, H * K, T).transpose(1, 2)  # (N, T, D)
+    # The points come before the queries: sums over P then run over whole rows of T, which processors do fastest.
+    grids = (2 * locations - 1).permute(3, 0, 2, 4, 1, 5).flatten(1, 2)  # (L, N*H, P, T, 2)
+    shares = weights.permute(3, 0, 2, 4, 1).flatten(1, 2).unsqueeze(2)  # (L, N*H, 1, P, T)
+    mixed = value.new_zeros(())
+    for fmap, size, grid, share in zip(maps, sizes, grids, shares, strict=True):
+        read = F.grid_sample(fmap.unflatten(-1, size), grid, "bilinear", "zeros", align_corners=False)
+        mixed = mixed + (read * share).sum(dim=2)  # (N*H, K, T)
+    return mixed.unflatten(0, (N, H)).flatten(1, 2).transpose(1, 2)  # (N, T, D)
 
 
 class DeformableAttention(nn.Module):

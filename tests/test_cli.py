@@ -39,7 +39,7 @@ def test_the_commands_are_the_documented_ones() -> None:
     """A command that is added or lost unnoticed fails here."""
     core = {"run", "check", "hint", "doctor", "student", "refresh", "execute"}
     data = {"data list", "data get", "data make", "data features"}
-    topics = {"train translate", "translate", "train restore", "restore"}
+    topics = {"train translate", "translate", "train restore", "restore", "train detect", "detect"}
     assert set(COMMANDS) == core | data | {"train caption", "train vit"} | topics
 
 

@@ -20,6 +20,14 @@ from cs_transformers.plots.captions import (
     word_tree,
 )
 from cs_transformers.plots.curves import loss_curve, training_curves
+from cs_transformers.plots.detection import (
+    found_objects,
+    matching,
+    overlap_curves,
+    query_attention,
+    query_specialities,
+    sampling_points,
+)
 from cs_transformers.plots.images import (
     confusion_grid,
     image_grid,
@@ -39,9 +47,11 @@ from cs_transformers.plots.positions import (
 )
 from cs_transformers.plots.questions import grouped_bars, learning_by_images, score_spread
 from cs_transformers.plots.style import use_style
+from cs_transformers.plots.translation import alignment_map, named_curves, translator_diagram, wanted_bars, word_masks
 
 __all__ = [
     "activation_curves",
+    "alignment_map",
     "attention_maps",
     "block_diagrams",
     "cache_pictures",
@@ -51,6 +61,7 @@ __all__ = [
     "confusion_grid",
     "depth_curves",
     "distance_curves",
+    "found_objects",
     "grid_positions",
     "grouped_bars",
     "image_grid",
@@ -60,13 +71,19 @@ __all__ = [
     "lucky_choice",
     "mask_conventions",
     "mask_pictures",
+    "matching",
+    "named_curves",
     "numbered_grids",
+    "overlap_curves",
     "patch_attention",
     "patch_cut",
     "patch_vector",
     "position_similarity",
     "position_table",
+    "query_attention",
+    "query_specialities",
     "rotated_pairs",
+    "sampling_points",
     "score_grids",
     "score_spread",
     "shifted_pair",
@@ -74,8 +91,11 @@ __all__ = [
     "stacked_weights",
     "step_size_errors",
     "training_curves",
+    "translator_diagram",
     "use_style",
+    "wanted_bars",
     "weight_profiles",
     "word_attention",
+    "word_masks",
     "word_tree",
 ]
