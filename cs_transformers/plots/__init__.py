@@ -46,6 +46,7 @@ from cs_transformers.plots.positions import (
     sinusoid_columns,
 )
 from cs_transformers.plots.questions import grouped_bars, learning_by_images, score_spread
+from cs_transformers.plots.restoration import overlap_counts, reference_arrows, restoration_grid, signed_maps
 from cs_transformers.plots.style import use_style
 from cs_transformers.plots.translation import alignment_map, named_curves, translator_diagram, wanted_bars, word_masks
 
@@ -74,6 +75,7 @@ __all__ = [
     "matching",
     "named_curves",
     "numbered_grids",
+    "overlap_counts",
     "overlap_curves",
     "patch_attention",
     "patch_cut",
@@ -82,11 +84,14 @@ __all__ = [
     "position_table",
     "query_attention",
     "query_specialities",
+    "reference_arrows",
+    "restoration_grid",
     "rotated_pairs",
     "sampling_points",
     "score_grids",
     "score_spread",
     "shifted_pair",
+    "signed_maps",
     "sinusoid_columns",
     "stacked_weights",
     "step_size_errors",
