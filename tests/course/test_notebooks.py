@@ -180,9 +180,12 @@ def release(tmp_path: Path) -> str:
     course = tiny_course(tmp_path / "source")
     site = tmp_path / "site"
     site.mkdir()
-    with zipfile.ZipFile(site / "course.zip", "w") as archive:
-        for path in course.rglob("*.py"):
-            archive.write(path, path.relative_to(course).as_posix())
+    for name, top in (("course", ""), ("nested", "course-main/")):  # as GitHub packs a branch
+        with zipfile.ZipFile(site / f"{name}.zip", "w") as archive:
+            for path in course.rglob("*.py"):
+                archive.write(path, top + path.relative_to(course).as_posix())
+    with zipfile.ZipFile(site / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "no course in here")
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -264,6 +267,39 @@ def test_set_up_leaves_no_half_course_when_the_server_sends_rubbish(tmp_path: Pa
     assert run.returncode == 1
     assert "HTTP Error 404" in run.stderr
     assert list(here.iterdir()) == []
+
+
+def test_a_course_in_a_folder_of_its_own_is_found_and_nothing_else_is_left(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    (here / "transformers.part" / "old").mkdir(parents=True)  # an earlier attempt broke off here
+    run = in_folder(here, STUB, cell(release.replace("course.zip", "nested.zip")))
+    assert run.stdout.startswith("ready 01 "), run.stderr
+    assert [path.name for path in here.iterdir()] == ["transformers"]
+    assert [path.name for path in (here / "transformers").iterdir()] == ["cs_transformers"]
+
+
+def test_a_zip_without_a_course_is_told_and_leaves_nothing(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    here.mkdir()
+    run = in_folder(here, STUB, cell(release.replace("course.zip", "other.zip")))
+    assert run.stderr.strip().splitlines()[-1].startswith("FileNotFoundError: expected a folder cs_transformers in ")
+    assert list(here.iterdir()) == []
+
+
+def test_a_drive_that_was_mounted_by_hand_is_used(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    (here / "drive" / "MyDrive").mkdir(parents=True)
+    run = in_folder(here, STUB, cell(release))
+    assert run.stdout.startswith("ready 01 "), run.stderr
+    assert [path.name for path in (here / "drive" / "MyDrive").iterdir()] == ["transformers"]
+
+
+def test_work_begun_before_the_drive_was_mounted_is_not_passed_over(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    tiny_course(here / "transformers")
+    run = in_folder(here, STUB, cell(release, drive=True))
+    assert run.stdout.splitlines()[0].endswith("content/transformers/cs_transformers/course/classroom.py")
+    assert list((here / "drive" / "MyDrive").iterdir()) == []
 
 
 def test_an_existing_folder_of_another_kind_is_never_touched(tmp_path: Path, release: str) -> None:
