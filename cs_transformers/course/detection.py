@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cs_transformers.course.training import Outcome, _kept
+from cs_transformers.course.training import Outcome, keep_curve
 from cs_transformers.errors import check_choice, explain
 
 
@@ -44,7 +44,7 @@ def train_detector(
         split, held_out = "val", load_boxes(data, "val")
     figures = trained.score(held_out)
     shown = {f"{name.upper()} ({split})": f"{100 * figures[name]:.1f} %" for name in ("ap50", "ap75", "ap")}
-    return _kept(shown, trained.history, folder)
+    return keep_curve(shown, trained.history, folder)
 
 
 def detect(photo: Path, output: Path, *, weights: Path, threshold: float = 0.5) -> list[str]:
