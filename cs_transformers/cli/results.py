@@ -38,11 +38,11 @@ def inline(
             print(problem)
         waiting = sum(len(student.awaiting) for student in classroom.students.values())
         held = sum(len(student.marks) for student in classroom.students.values())
-        print(f"{held} marks hold, {waiting} texts await review; the results in {grades} are new")
+        print(f"marks that hold: {held}; texts that await review: {waiting}; the results in {grades} are new")
     if out is not None:
         disputes = disputes_in(grades) if settle else None
         written = pages.write(classroom, out, graders, shared=shared, again=again, disputes=disputes)
-        print(f"{len(written) - 1} pages; {written[-1]} lists them")
+        print(f"pages written: {len(written) - 1}; {written[-1]} lists them")
     raise typer.Exit(WRONG if problems else 0)
 
 

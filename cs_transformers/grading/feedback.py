@@ -13,7 +13,7 @@ from .model import AWAITING, Classroom, Student
 from .pages import markup, render
 from .pictures import side_by_side
 from .scores import ABSENT, MARKED, NOTHING, Row, Sheet, heading, known, sheets
-from .texts import UNSAFE, file_names, one_line, write_whole
+from .texts import LONGEST_NAME, file_names, one_line, write_whole
 from .withheld import screen
 
 FOLDER, ARCHIVE, PAGE = "feedback", "feedback.zip", "feedback.html"
@@ -28,6 +28,10 @@ SYMBOLS = {
     "passed": "✓", "partly": "◐", "wrong": "✗", NOTHING: "○", "forbidden call": "⊘", "stopped": "■", "blocked": "■",
     AWAITING: "…", MARKED: "✓", ABSENT: "○",
 }  # fmt: skip
+
+
+# What a student would want to look at again; what nobody tried is no news.
+UNFINISHED = ("partly", "wrong", "forbidden call", "stopped")
 
 
 def write(classroom: Classroom, out: Path) -> list[Path]:
@@ -69,6 +73,7 @@ def page(student: Student, sheet: Sheet) -> str:
         person=student.person,
         sheet=sheet,
         percent=round(100 * min(sheet.total / sheet.out_of, 1)) if sheet.out_of else 0,
+        open=[row for row in sheet.rows if row.state in UNFINISHED],
         corrections=student.adjustments,
         repairs=_readable(submission.repairs) if submission else [],
         changes=_readable(submission.changes) if submission else [],
@@ -128,12 +133,16 @@ def _place(sheet: Sheet, name: str) -> str:
     """Where a page lies in the archive, so that the system the file came from finds its student again."""
     moodle, canvas = MOODLE_NAME.search(sheet.source), CANVAS_NAME.search(sheet.source)
     if moodle:
-        who = UNSAFE.sub(" ", moodle["name"].replace("_", " ")).strip() or "student"
-        return f"{who}_{moodle['participant']}_assignfeedback_file/{PAGE}"
+        return f"{_letters(moodle['name'])}_{moodle['participant']}_assignfeedback_file/{PAGE}"
     if canvas:
         late = "_LATE" if canvas["late"] else ""
-        return f"{UNSAFE.sub('', canvas['name']) or 'student'}{late}_{canvas['user']}_{canvas['attachment']}_{PAGE}"
+        return f"{_letters(canvas['name'])}{late}_{canvas['user']}_{canvas['attachment']}_{PAGE}"
     return f"{name}/{PAGE}"
+
+
+def _letters(name: str) -> str:
+    """A name of letters alone: an underscore or a number in it would be read as what follows the name."""
+    return " ".join("".join(char if char.isalpha() else " " for char in name).split())[:LONGEST_NAME] or "student"
 
 
 def _pack(pages: dict[str, str]) -> bytes:
