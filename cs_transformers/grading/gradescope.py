@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from cs_transformers.checks.edition import RELEASE, parse
+
 from .feedback import WORDS, sentences
 from .gradebook import summary
 from .model import AWAITING, Classroom, Student
@@ -198,9 +200,14 @@ def run(home: Path) -> Path:
         class_folder, out = Path(scratch) / "class", Path(scratch) / "grades"
         # Links are copied as links: taking in refuses them, following them here would not.
         shutil.copytree(submission, class_folder / _student(home / "submission_metadata.json"), symlinks=True)
-        classroom = grade(class_folder, out, nbval=False)
+        classroom = grade(class_folder, out, only=_released(home / "source" / RELEASE), nbval=False)
         (written,) = write(classroom, out)
         return write_whole(home / "results" / "results.json", written.read_bytes())
+
+
+def _released(release: Path) -> tuple[str, ...]:
+    """The exercises of the edition that was handed out; all where the autograder knows of none."""
+    return parse(release.read_bytes(), release.name).open if release.is_file() else ()
 
 
 def _student(metadata: Path) -> str:

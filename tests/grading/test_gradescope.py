@@ -178,9 +178,11 @@ class _Grade:
 
     def __init__(self) -> None:
         self.folders: list[str] = []
+        self.options: dict[str, object] = {}
         self.links = 0
 
-    def __call__(self, submissions: Path, _out: Path, **_options: object) -> Classroom:
+    def __call__(self, submissions: Path, _out: Path, **options: object) -> Classroom:
+        self.options = options
         self.folders = sorted(path.relative_to(submissions).as_posix() for path in submissions.rglob("*"))
         self.links = sum(path.is_symlink() for path in submissions.rglob("*"))
         found = classroom()
@@ -218,6 +220,20 @@ def test_a_container_is_graded_as_a_class_of_one(
     assert json.loads(written.read_text())["score"] == 21
     assert re.fullmatch(folder, grade.folders[0])
     assert grade.links == 1, "a link stays one, for taking in to refuse"
+
+
+def test_only_what_was_released_is_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cs_transformers.checks import edition
+    from cs_transformers.grading import run
+
+    grade, home = _Grade(), container(tmp_path / "autograder", None)
+    monkeypatch.setattr(run, "grade", grade)
+    gradescope.run(home)
+    assert grade.options == {"only": (), "nbval": False}
+    (home / "source").mkdir()
+    (home / "source" / "release.json").write_bytes(edition.encode(edition.Edition(id="week 1", open=("1.1", "1.2"))))
+    gradescope.run(home)
+    assert grade.options["only"] == ("1.1", "1.2")
 
 
 def test_a_container_without_a_submission_fails_loudly(tmp_path: Path) -> None:
