@@ -25,7 +25,7 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
     Returns:
         BLEU (sacrebleu, tokenize="none", lower-cased words and marks) and share of exact translations.
     """
-    real_data("multi30k", "train.de.gz", "train.en.gz")
+    real_data("multi30k", "train.de.gz")
     workshop = Workshop("translation_overfit", quick)
     found = [workshop.once(f"seed-{seed}", lambda folder, seed=seed: _measure(folder, seed, quick)) for seed in seeds]
     area, name = "translation", "translation_overfit"

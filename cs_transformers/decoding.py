@@ -203,8 +203,7 @@ def beam_search(
     """
     _check_search("beam_search", batch_size, start, end, null, max_length)
     _check_beam(beam_size, alpha)
-    divisor = penalty or (lambda length: length**alpha)
-    rows = torch.arange(batch_size, device=device)  # (N,)
+    divisor, rows = penalty or (lambda length: length**alpha), torch.arange(batch_size, device=device)  # rows (N,)
     state = _reorder(state, rows.repeat_interleave(beam_size))
     scores = torch.full((batch_size, beam_size), float("-inf"), dtype=_score_dtype(device), device=device)  # (N, B)
     scores[:, 0] = 0.0  # all B hypotheses of a row begin alike: one of them lives

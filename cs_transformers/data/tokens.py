@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from cs_transformers.data.vocabulary import SPECIAL_WORDS, UNK
 from cs_transformers.errors import check_count, explain
@@ -36,43 +36,6 @@ def split_words(text: str, *, lower: bool = True) -> list[str]:
     """
     text = unicodedata.normalize("NFC", text)
     return _WORDS.findall(text.lower() if lower else text)
-
-
-class Tokenizer(Protocol):
-    """What a translator asks of a tokenizer, whatever its tokens are."""
-
-    def __len__(self) -> int: ...
-
-    def pieces(self, text: str) -> list[str]:
-        """Split a sentence into tokens.
-
-        Args:
-            text: A sentence.
-        """
-
-    def encode(self, text: str) -> list[int]:
-        """Turn a sentence into ids, ``<START>`` and ``<END>`` around it.
-
-        Args:
-            text: A sentence.
-        """
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Turn ids back into a sentence.
-
-        Args:
-            ids: Ids; everything from ``<END>`` on is left out.
-        """
-
-    def names(self, ids: Iterable[int]) -> list[str]:
-        """Name each token up to ``<END>``.
-
-        Args:
-            ids: Ids.
-        """
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything it takes to make the tokenizer again, as plain values."""
 
 
 class WordTokenizer:
@@ -276,6 +239,9 @@ class BytePairTokenizer:
     def as_dict(self) -> dict[str, Any]:
         """Everything it takes to make the tokenizer again, as plain values."""
         return {"kind": "byte pairs", "json": self._inner.to_str()}
+
+
+Tokenizer = WordTokenizer | BytePairTokenizer
 
 
 def tokenizer_from(state: dict[str, Any]) -> Tokenizer:
