@@ -231,7 +231,7 @@ def test_only_what_was_released_is_graded(tmp_path: Path, monkeypatch: pytest.Mo
     gradescope.run(home)
     assert grade.options == {"only": (), "nbval": False}
     (home / "source").mkdir()
-    (home / "source" / "release.json").write_bytes(edition.encode(edition.Edition(id="week 1", open=("1.1", "1.2"))))
+    (home / "source" / "release.json").write_text(edition.encode(edition.Edition(id="week 1", open=("1.1", "1.2"))))
     gradescope.run(home)
     assert grade.options["only"] == ("1.1", "1.2")
 
