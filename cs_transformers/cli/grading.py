@@ -21,6 +21,7 @@ def grade(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the grades.")] = Path("grades"),
     jobs: Annotated[int, typer.Option(min=1, help="Submissions graded at the same time.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that stands in the folder.")] = False,
+    release: Annotated[Optional[Path], typer.Option(help="What was handed out: grade only what it asks for.")] = None,  # noqa: UP045
     only: Annotated[list[str] | None, typer.Option(help="Exercise to grade, such as 1.6; may be given again.")] = None,
     nbval: Annotated[bool, typer.Option(help="Also re-execute the notebooks on each student's mended tree.")] = True,
     roster: Annotated[Optional[Path], typer.Option(help="CSV file of the class: id, name, section.")] = None,  # noqa: UP045
@@ -35,8 +36,10 @@ def grade(
     """
     from cs_transformers.grading import run
     from cs_transformers.grading.merging import merge_pages
+    from cs_transformers.grading.released import read_release
 
     console = Console()
+    asked = tuple(only or (read_release(release).open if release else ()))
     if submissions is None:
         if not merge:
             console.print("cst grade: expected a folder or zip of submissions, got none; cst grade --help shows how")
@@ -46,7 +49,7 @@ def grade(
         with _bar(console) as bar:
             task = bar.add_task("taking in", total=None)
             classroom = run.grade(
-                submissions, out, jobs=jobs, resume=resume, only=tuple(only or ()), nbval=nbval, scheduler=scheduler,
+                submissions, out, jobs=jobs, resume=resume, only=asked, nbval=nbval, scheduler=scheduler,
                 require_sandbox=require_sandbox, roster=roster,
                 progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
             )  # fmt: skip

@@ -13,11 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cs_transformers.checks.edition import RELEASE, parse
+from cs_transformers.checks.edition import RELEASE
 
 from .feedback import WORDS, sentences
 from .gradebook import summary
 from .model import AWAITING, Classroom, Student
+from .released import read_release
 from .scores import ABSENT, UNGRADED, Row, Sheet, known, sheets
 from .texts import file_names, inert, number, one_line, write_whole
 from .withheld import screen
@@ -207,7 +208,7 @@ def run(home: Path) -> Path:
 
 def _released(release: Path) -> tuple[str, ...]:
     """The exercises of the edition that was handed out; all where the autograder knows of none."""
-    return parse(release.read_bytes(), release.name).open if release.is_file() else ()
+    return read_release(release).open if release.is_file() else ()
 
 
 def _student(metadata: Path) -> str:
