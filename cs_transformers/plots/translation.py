@@ -97,7 +97,7 @@ def alignment_map(weights: Any, written: Sequence[str], read: Sequence[str], *, 
     rows = as_labels("alignment_map", "written", written, targets)
     columns = as_labels("alignment_map", "read", read, sources)
     names = as_labels("alignment_map", "titles", titles or None, heads) or [f"head {head}" for head in range(heads)]
-    size = (1.9 + heads * max(2.4, 0.27 * sources), 1.4 + 0.24 * targets)
+    size = (1.9 + heads * max(2.4, 0.22 * sources), 1.4 + 0.24 * targets)
     figure, panels = plt.subplots(1, heads, figsize=size, squeeze=False, sharey=True, layout="constrained")
     for axes, name, grid in zip(panels[0], names, values, strict=True):
         image = axes.imshow(grid, vmin=0, vmax=1, cmap=SEQUENTIAL, aspect="auto")

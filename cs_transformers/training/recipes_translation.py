@@ -113,12 +113,14 @@ def translation_recipe(data: str = "scenes", **changes: Any) -> TranslationRecip
         return TranslationRecipe(**sizes, fit=replace(settings, **changes))
     german = {"data": data, "source": "de", "target": "en"}
     if data == "multi30k-short":
-        settings = FitConfig(steps=900, batch_size=64, learning_rate=1e-3, warmup=0.2, evaluate_every=300, **common)
+        settings = FitConfig(steps=900, batch_size=64, learning_rate=1e-3, warmup=0.2, evaluate_every=150, **common)
         return TranslationRecipe(**german, min_count=3, fit=replace(settings, **changes))
     settings = FitConfig(
-        epochs=8, batch_size=64, learning_rate=1e-3, warmup=0.1, patience=3, evaluate_every=453, **common
-    )
-    sizes = {"tokens": "byte pairs", "share_embeddings": "all", "width": 192, "dim_feedforward": 512}
+        steps=1700, batch_size=128, optimizer="muon", learning_rate=2e-3, muon_rate=0.01, warmup=0.05,
+        evaluate_every=170, patience=3, **common,
+    )  # fmt: skip
+    sizes = {"tokens": "byte pairs", "vocab_size": 6000, "share_embeddings": "all", "norm_first": True}
+    sizes |= {"width": 192, "num_layers": 3, "dim_feedforward": 512}
     return TranslationRecipe(**german, **sizes, fit=replace(settings, **changes))
 
 
