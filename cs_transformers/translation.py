@@ -287,7 +287,8 @@ class TranslationTransformer(nn.Module):
             fix = "ask for fewer words, or build the model with a larger max_length"
             expected = f"at most the model's max_length = {self.max_length}"
             raise ValueError(explain("generate", "max_length", expected, max_length, fix))
-        options = {"start": start, "end": end, "null": self.tgt_pad, "max_length": max_length, "device": src.device}
+        device = self.output.weight.device
+        options = {"start": start, "end": end, "null": self.tgt_pad, "max_length": max_length, "device": device}
         with self._evaluating():
             state = self.start_state(src)
             if beam_size == 1:

@@ -525,6 +525,11 @@ WRONG = {
     "too many words": (lambda: MODEL.generate(SRC, 10, start=1, end=2), ValueError, r"at most the model's max_length"),
     "no word": (lambda: MODEL.generate(SRC, 0, start=1, end=2), ValueError, r"generate: max_length must be a positive"),
     "no beam": (lambda: MODEL.generate(SRC, 5, start=1, end=2, beam_size=0), ValueError, r"beam_size must be a"),
+    "a source of no tensor": (
+        lambda: MODEL.generate([[1]], 5, start=1, end=2),
+        TypeError,
+        r"src must be a torch.Tensor",
+    ),
     "two words": (
         lambda: label_smoothing_loss(LOGITS[..., :2], TGT),
         ValueError,
