@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .efficient_layers import (
@@ -196,6 +197,24 @@ def seconds_of(call: Callable[[], Any], *, repeats: int = 3) -> float:
         call()
         times.append(time.perf_counter() - started)
     return min(times)
+
+
+def operations_of(call: Callable[[], Any]) -> int:
+    """Count the multiplications and additions in the matrix products of a call.
+
+    Args:
+        call: What to watch.
+
+    Returns:
+        Floating-point operations, as torch counts them: two for each pair of numbers that is multiplied and added.
+
+    Example:
+        >>> operations_of(lambda: torch.zeros(3, 4) @ torch.zeros(4, 5))
+        120
+    """
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return counter.get_total_flops()
 
 
 def peak_bytes(call: Callable[[], Any]) -> int:

@@ -15,6 +15,7 @@ from cs_transformers.efficient_methods import (
     builder,
     chooser_table,
     head_attention,
+    operations_of,
     peak_bytes,
     relative_difference,
     seconds_of,
@@ -89,6 +90,13 @@ def test_seconds_are_the_shortest_of_the_repeats_without_the_first(monkeypatch: 
     assert seconds_of(call, repeats=3) == 2.0
     with pytest.raises(ValueError, match="repeats must be a positive whole number"):
         seconds_of(call, repeats=0)
+
+
+def test_operations_of_attention_are_those_of_its_two_products() -> None:
+    q, k, v = heads()
+    assert operations_of(lambda: scaled_dot_product_attention(q, k, v)) == 2 * 2 * N * H * T * T * K
+    linear = operations_of(lambda: head_attention("linear", K)(q, k, v))
+    assert linear == 2 * N * H * T * (2 * K * K + K)
 
 
 def test_peak_bytes_counts_what_is_alive_at_once() -> None:

@@ -28,6 +28,13 @@ from cs_transformers.plots.detection import (
     query_specialities,
     sampling_points,
 )
+from cs_transformers.plots.efficient import (
+    accuracy_and_cost,
+    cost_curves,
+    error_curves,
+    softmax_in_blocks,
+    window_grids,
+)
 from cs_transformers.plots.images import (
     confusion_grid,
     image_grid,
@@ -51,6 +58,7 @@ from cs_transformers.plots.style import use_style
 from cs_transformers.plots.translation import alignment_map, named_curves, translator_diagram, wanted_bars, word_masks
 
 __all__ = [
+    "accuracy_and_cost",
     "activation_curves",
     "alignment_map",
     "attention_maps",
@@ -60,8 +68,10 @@ __all__ = [
     "captioner_diagram",
     "colour_lookup",
     "confusion_grid",
+    "cost_curves",
     "depth_curves",
     "distance_curves",
+    "error_curves",
     "found_objects",
     "grid_positions",
     "grouped_bars",
@@ -93,6 +103,7 @@ __all__ = [
     "shifted_pair",
     "signed_maps",
     "sinusoid_columns",
+    "softmax_in_blocks",
     "stacked_weights",
     "step_size_errors",
     "training_curves",
@@ -100,6 +111,7 @@ __all__ = [
     "use_style",
     "wanted_bars",
     "weight_profiles",
+    "window_grids",
     "word_attention",
     "word_masks",
     "word_tree",
