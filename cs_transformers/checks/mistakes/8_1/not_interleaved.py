@@ -1,0 +1,10 @@
+# Sine and cosine stand in two blocks: they take turns, sine in channel 2i and cosine in channel 2i + 1.
+exponent = torch.arange(0, embed_dim // 2, 2, dtype=cells.dtype, device=cells.device) / (embed_dim // 2)
+halves = []
+for axis in (1, 2):
+    count = cells.cumsum(axis)
+    last = count.narrow(axis, -1, 1)
+    angle = 2 * math.pi * (count + shift) / (last + 1e-6)
+    angles = angle.unsqueeze(-1) / temperature**exponent
+    halves.append(torch.cat((angles.sin(), angles.cos()), dim=-1))
+return torch.cat(halves, dim=-1)

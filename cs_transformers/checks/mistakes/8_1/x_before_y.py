@@ -1,0 +1,10 @@
+# The halves are in the wrong order: the channels of y (rows, axis 1) come first, then those of x.
+exponent = torch.arange(0, embed_dim // 2, 2, dtype=cells.dtype, device=cells.device) / (embed_dim // 2)
+halves = []
+for axis in (2, 1):
+    count = cells.cumsum(axis)
+    last = count.narrow(axis, -1, 1)
+    angle = 2 * math.pi * (count + shift) / (last + 1e-6)
+    angles = angle.unsqueeze(-1) / temperature**exponent
+    halves.append(torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(3))
+return torch.cat(halves, dim=-1)

@@ -1,0 +1,5 @@
+# The logarithm of the probability is taken: the matching uses the probability itself.
+likely = _focal_gain(logits) if focal else logits.log_softmax(dim=-1)
+distance = torch.cdist(boxes, true_boxes, p=1)
+overlap = generalized_box_iou(cxcywh_to_xyxy(boxes), cxcywh_to_xyxy(true_boxes))
+return weight_l1 * distance - weight_class * likely[:, labels] - weight_giou * overlap
