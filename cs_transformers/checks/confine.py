@@ -237,9 +237,12 @@ def _plan(hidden: list[str]) -> list[tuple[str, bool]]:
     shown |= {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     shown |= {os.path.dirname(os.path.realpath(sys.executable))}
     covers = {os.path.realpath(path) for path in hidden}
-    for entry in sys.path:
-        real = os.path.realpath(entry) if entry else ""
-        if os.path.exists(real) and not any(_within(cover, real) or cover == real for cover in covers):
+    loaded = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    for entry in filter(None, sys.path):
+        real = os.path.realpath(entry)
+        if any(_within(file, entry) for file in loaded) and not any(
+            real == one or _within(real, one) for one in covers
+        ):
             shown.add(entry)
     steps: list[tuple[str, bool]] = []
     every = {(os.path.abspath(path), True) for path in shown} | {(path, False) for path in covers}

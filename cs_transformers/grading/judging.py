@@ -30,7 +30,7 @@ from cs_transformers.checks.verdict import Verdict
 from .model import AWAITING, Record, Submission
 from .running import GradedRunner
 from .sandbox import Sandbox, SandboxError
-from .wording import picture, plain_sentence, public_sentences
+from .wording import picture, plain_sentence, public_sentences, same_fault
 
 LONG = 60.0  # seconds; what may take longer trains
 MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
@@ -258,6 +258,11 @@ class Judge:
             return [HARD_CODED], {}
         if seen.first.part not in {finding.part for finding in outcome.findings}:
             return [], {}  # something it needs fails there, and that has its own verdict
+        if one.needs:  # the same must come out beside the solutions of what it needs
+            graded, _ = self._graded.answer(one, self._spliced(answers, [one.id], one), stored.seed)
+            again = judge(one.parts, stored.expected, graded)
+            if again.first is None or not same_fault(seen.first, again.first, answer, graded):
+                return [], {}
         return public_sentences(seen.first), picture(seen.first, stored.expected, answer)
 
     # ---- what is compared with --------------------------------------------------------------------------------------

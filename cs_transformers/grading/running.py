@@ -40,7 +40,7 @@ class GradedRunner(Runner):
     @contextlib.contextmanager
     def _tree(self, answers: tree.Answers, without: frozenset[str]) -> Iterator[Path]:
         folder = IN_MEMORY if os.access(IN_MEMORY, os.W_OK | os.X_OK) else None
-        with tempfile.TemporaryDirectory(prefix="cst-tree-", dir=folder, ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(f"-{os.getpid()}", "cst-tree-", folder, ignore_cleanup_errors=True) as made:
             root = tree.rebuild(Path(made).resolve(), self._sources(), answers, without_helpers=without)
             for path, code in self._compiled.items():
                 if not answers.regions.get(path):

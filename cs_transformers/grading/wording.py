@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cs_transformers.checks.client import Answer
+from cs_transformers.checks.comparison import differing
 from cs_transformers.checks.stages import ADVICE, Finding, examine
 from cs_transformers.checks.wire import DTYPES
 
@@ -95,6 +96,26 @@ def picture(finding: Finding, expected: Answer, answer: Answer) -> dict[str, Any
         label += f" [{', '.join(map(str, outer))}]"
     pair = [np.atleast_2d(array[outer][window]) for array in (wanted, got)]
     return {"expected": _rounded(pair[0]), "got": _rounded(pair[1]), "label": label, "starts": starts}
+
+
+def same_fault(one: Finding, other: Finding, seen: Answer, graded: Answer) -> bool:
+    """Whether two runs with the same inputs fail alike, so that one can be shown in place of the other.
+
+    Args:
+        one: What failed in the run without secrets.
+        other: What failed beside the solutions of other exercises.
+        seen: What the first run recorded.
+        graded: What the second run recorded.
+    """
+    if (one.part, one.aspect, one.key) != (other.part, other.aspect, other.key):
+        return False
+    if one.error is not None or other.error is not None:
+        places = [(error["type"], error["file"], error["line"]) for error in (one.error, other.error) if error]
+        return len(places) == 2 and places[0] == places[1]
+    if one.key not in seen.arrays or one.key not in graded.arrays:
+        return seen.kinds.get(one.key) == graded.kinds.get(one.key)
+    left, right = seen.arrays[one.key], graded.arrays[one.key]
+    return left.shape == right.shape and not differing(left, right).any()
 
 
 def find_difference(part: str, expected: Answer, answer: Answer) -> tuple[str, Any]:
