@@ -37,7 +37,7 @@ def test_every_command_has_a_help_with_an_example(command: str) -> None:
 
 def test_the_commands_are_the_documented_ones() -> None:
     """A command that is added or lost unnoticed fails here."""
-    core = {"run", "check", "hint", "doctor", "student", "refresh", "execute"}
+    core = {"run", "check", "hint", "doctor", "submit", "update", "solution", "student", "release", "refresh", "execute"}
     data = {"data list", "data get", "data make", "data features"}
     topics = {"train translate", "translate", "train restore", "restore", "train detect", "detect"}
     assert set(COMMANDS) == core | data | {"train caption", "train vit"} | topics

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -78,7 +77,8 @@ def update(
     print(f"this is release {moved.release}; {len(moved.written)} files were renewed. Restart running notebooks")
 
 
-if find_spec("cs_transformers.course.solutions") is not None:  # the instructor edition, or one for self-study
+# The instructor edition has it, and one for self-study.
+if (Path(__file__).parents[1] / "course" / "solutions.py").is_file():
 
     @app.command(epilog="Example: cst solution 1.6")
     def solution(exercise: Annotated[str, typer.Argument(help="An exercise such as 1.6.")]) -> None:

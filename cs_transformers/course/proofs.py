@@ -206,9 +206,31 @@ def prove_by_running(fresh: Path, source: Path, progress: Callable[[str], None] 
     """
     say = progress or (lambda _: None)
     planned = edition.load(fresh / tree.PACKAGE_NAME)
+    prove_regions(fresh, planned)
     say("imports on a stock machine")
     prove_imports(fresh)
     solved = refresh.reference_answers(source / tree.PACKAGE_NAME)
+    worker = Worker()
+    try:
+        for id in planned.open:
+            if EXERCISES[id].parts:
+                say(f"{id} is red on the stub")
+                prove_red(id, fresh, solved, worker)
+    finally:
+        worker.close()
+    prove_green(fresh, planned, solved, say)
+
+
+def prove_regions(fresh: Path, planned: edition.Edition) -> None:
+    """Hold the regions of an edition against the registry.
+
+    Args:
+        fresh: Root of the student edition.
+        planned: What it hands out.
+
+    Raises:
+        ValueError: If an exercise to write has no region, or a region no exercise.
+    """
     regions = {region.exercise for path in fresh.rglob("*.py") for region in find_regions(read_source(path), path.name)}
     written = {id for id in planned.open if EXERCISES[id].file}
     for id in sorted(regions - {HELPERS} ^ written):
@@ -216,15 +238,6 @@ def prove_by_running(fresh: Path, source: Path, progress: Callable[[str], None] 
             f"release: expected one region for each exercise to write, got {id} only "
             f"{'in the registry' if id in written else 'in a source file'}; add its row or its region"
         )
-    worker = Worker()
-    try:
-        for id in planned.open:
-            if EXERCISES[id].parts:
-                say(f"{id} is red on the stub")
-                _prove_red(id, fresh, solved, worker)
-    finally:
-        worker.close()
-    prove_green(fresh, planned, solved, say)
 
 
 def prove_imports(fresh: Path) -> None:
@@ -238,12 +251,16 @@ def prove_imports(fresh: Path) -> None:
     """
     paths = [path for path in sorted((fresh / tree.PACKAGE_NAME).rglob("*.py")) if path.stem != "__main__"]
     modules = [".".join(path.relative_to(fresh).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    packages = sorted({name.rpartition(".")[0] for name in modules} - {""})
     code = f"""
 import importlib, sys
 import {", ".join(STOCK)}
 class Wall:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {EXTRAS!r}: raise ImportError("not on a stock machine: " + name)
+        # An editable installation would bring a missing module from the instructor edition.
+        if name.startswith("cs_transformers.") and name not in {modules!r} + {packages!r}:
+            raise ImportError("not in the edition: " + name)
 sys.meta_path.insert(0, Wall())
 for name in [name for name in sys.modules if name.partition(".")[0] in {EXTRAS!r}]: del sys.modules[name]
 sys.path.insert(0, {str(fresh)!r})
@@ -261,8 +278,18 @@ def _python(*arguments: str) -> list[str]:
     return [sys.executable, "-I", "-B", *arguments]  # -B: no compiled file may stay in the edition
 
 
-def _prove_red(id: str, fresh: Path, solved: tree.Answers, worker: Worker) -> None:
-    """One stub among solutions: it must raise as a stub and earn nothing."""
+def prove_red(id: str, fresh: Path, solved: tree.Answers, worker: Worker) -> None:
+    """Run a check on one stub among solutions: it must meet the stub and give nothing.
+
+    Args:
+        id: The exercise.
+        fresh: Root of the student edition.
+        solved: The solutions.
+        worker: Where it runs.
+
+    Raises:
+        ValueError: If the check never comes to the stub, or gives points.
+    """
     one, package = EXERCISES[id], fresh / tree.PACKAGE_NAME
     own = {
         name: replace(region, body=indented(stub_line(name) + "\n", region.indent))

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from cs_transformers.checks import markers
-from cs_transformers.checks.markers import MarkerError
+from cs_transformers.checks.markers import MarkerError, find_regions, lift, make_stubs
 
 SOURCE = '''"""A module."""
 import math
@@ -217,3 +217,42 @@ def test_a_sound_body_has_no_problem(body: str) -> None:
 def test_helpers_may_hold_any_module_level_code_that_parses() -> None:
     assert markers.body_problem(region("import math\n\n\ndef g():\n    return 1\n", "", "helpers")) is None
     assert "not valid Python" in markers.body_problem(region("import\n", "", "helpers"))[1]
+
+
+SEVERAL = """\
+### BEGIN SOLUTION helpers
+import math
+### END SOLUTION helpers
+
+def f():
+    ### BEGIN SOLUTION 1.1
+    return math.pi
+    ### END SOLUTION 1.1
+
+def g():
+    ### BEGIN SOLUTION 2.1
+    return math.tau
+    ### END SOLUTION 2.1
+"""
+
+
+def test_what_is_given_keeps_its_code_and_its_helpers_beside_an_empty_region() -> None:
+    text = make_stubs(SEVERAL, keep=("1.1",))
+    assert text.startswith("import math\n### BEGIN ANSWER helpers\n# Your own imports")
+    assert "    return math.pi\n" in text
+    assert "math.tau" not in text
+    assert set(lift(text)) == {"helpers", "2.1"}
+    assert find_regions(make_stubs(SEVERAL, keep=("1.1", "2.1"))) == []
+
+
+def test_what_is_handed_out_later_is_a_stub_without_markers() -> None:
+    text = make_stubs(SEVERAL, later=("1.1", "2.1"))
+    assert 'def f():\n    raise NotImplementedError("exercise 1.1 comes later")\n' in text
+    assert find_regions(text) == []
+    assert "math" not in text
+
+
+def test_helpers_of_a_solution_leave_with_it() -> None:
+    text = make_stubs(SEVERAL)
+    assert "import math" not in text
+    assert set(lift(text)) == {"helpers", "1.1", "2.1"}
