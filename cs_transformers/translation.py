@@ -21,7 +21,7 @@ from .blocks import (
 )
 from .cache import DecoderCache
 from .captioning import CaptioningState, CaptioningTransformer
-from .decoding import beam_search, greedy_decode
+from .decoding import beam_search, forbid_tokens, greedy_decode
 from .errors import check_choice, check_count, check_ids, check_probability, check_shape, check_tensor, explain
 from .positional import LearnedPositionalEncoding, PositionalEncoding
 
@@ -260,7 +260,15 @@ class TranslationTransformer(nn.Module):
         return self.output(hidden[:, -1]), state  # (N, V)
 
     def generate(
-        self, src: Tensor, max_length: int = 50, *, start: int, end: int, beam_size: int = 1, alpha: float = 0.6
+        self,
+        src: Tensor,
+        max_length: int = 50,
+        *,
+        start: int,
+        end: int,
+        beam_size: int = 1,
+        alpha: float = 0.6,
+        forbidden: tuple[int, ...] = (),
     ) -> Tensor:
         """Translate: write the most probable word again and again, or search with several beams.
 
@@ -273,6 +281,7 @@ class TranslationTransformer(nn.Module):
             end: Id that ends it.
             beam_size: Number of beginnings that are followed; 1 is greedy.
             alpha: How strongly ``length_penalty`` favours long translations, for more than one beam.
+            forbidden: Ids that are never written, such as that of unknown words.
 
         Returns:
             (N, max_length) int64 ids: words, then ``end``, then padding; without ``start``.
@@ -287,14 +296,19 @@ class TranslationTransformer(nn.Module):
             fix = "ask for fewer words, or build the model with a larger max_length"
             expected = f"at most the model's max_length = {self.max_length}"
             raise ValueError(explain("generate", "max_length", expected, max_length, fix))
+
+        def step(tokens: Tensor, state: TranslationState) -> tuple[Tensor, TranslationState]:
+            logits, state = self.step(tokens, state)
+            return forbid_tokens(logits, forbidden), state
+
         device = self.output.weight.device
         options = {"start": start, "end": end, "null": self.tgt_pad, "max_length": max_length, "device": device}
         with self._evaluating():
             state = self.start_state(src)
             if beam_size == 1:
-                return greedy_decode(self.step, state, len(src), **options)
+                return greedy_decode(step, state, len(src), **options)
             options |= {"beam_size": beam_size, "penalty": lambda length: length_penalty(length, alpha)}
-            return beam_search(self.step, state, len(src), **options)[0]
+            return beam_search(step, state, len(src), **options)[0]
 
     def _embed_src(self, src: Tensor) -> Tensor:
         """Vectors of the source's words with positions, (N, S, D)."""

@@ -339,6 +339,20 @@ def test_a_stronger_penalty_gives_longer_translations() -> None:
     assert lengths == sorted(lengths)
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_forbidden_words_are_never_written(beams: int) -> None:
+    model = build()
+    with torch.no_grad():
+        model.output.bias[3] += 20.0
+        model.output.bias[END] -= 20.0
+    src, _ = pair()
+    options = {"start": START, "end": END, "beam_size": beams}
+    assert bool((model.generate(src, 5, **options) == 3).all())
+    assert not bool((model.generate(src, 5, **options, forbidden=(3,)) == 3).any())
+    with pytest.raises(ValueError, match=r"forbid_tokens|special ids must be from 0 to V - 1 = 12"):
+        model.generate(src, 5, **options, forbidden=(13,))
+
+
 def test_generating_leaves_each_module_in_its_mode() -> None:
     model = build().train()
     model.encoder.eval()

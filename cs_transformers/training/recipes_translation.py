@@ -22,6 +22,7 @@ from cs_transformers.data.tokens import (
     END_ID,
     NULL_ID,
     START_ID,
+    UNKNOWN_ID,
     BytePairTokenizer,
     Tokenizer,
     WordTokenizer,
@@ -147,7 +148,7 @@ class Translator:
     def translate(
         self, texts: Sequence[str], *, beam_size: int = 1, alpha: float = 0.6, batch_size: int = 100
     ) -> list[str]:
-        """Translate sentences; like lengths are read together.
+        """Translate sentences; like lengths are read together, and no word is written as unknown.
 
         Args:
             texts: Sentences in the language it reads.
@@ -169,9 +170,7 @@ class Translator:
             chosen = order[start : start + batch_size]
             src = nn.utils.rnn.pad_sequence([rows[index] for index in chosen], batch_first=True).to(device)  # (N, S)
             # One limit for all, or a sentence that does not end would depend on its neighbours.
-            found = self.model.generate(
-                src, self.model.max_length, start=START_ID, end=END_ID, beam_size=beam_size, alpha=alpha
-            )  # (N, T)
+            found = self._generate(src, self.model.max_length, beam_size=beam_size, alpha=alpha)  # (N, T)
             for index, ids in zip(chosen, found.tolist(), strict=True):
                 written[index] = self.target.decode(ids)
         return written
@@ -190,12 +189,15 @@ class Translator:
         device = self.model.output.weight.device
         src = torch.tensor([self.source.encode(text)], device=device)  # (1, S)
         with eval_mode(self.model), torch.no_grad():
-            ids = self.model.generate(src, self.model.max_length - 1, start=START_ID, end=END_ID)  # (1, T)
+            ids = self._generate(src, self.model.max_length - 1)  # (1, T)
             ids = ids[:, : int((ids != NULL_ID).sum())]
             read = torch.cat([torch.full_like(ids[:, :1], START_ID), ids[:, :-1]], dim=1)  # (1, T)
             _, weights = self.model(src, read, need_weights=True)
         written = [*self.target.names(ids[0].tolist()), "<END>"][: ids.shape[1]]
         return ["<START>", *self.source.pieces(text), "<END>"], written, weights[layer][0].cpu()
+
+    def _generate(self, src: Tensor, max_length: int, **search: Any) -> Tensor:
+        return self.model.generate(src, max_length, start=START_ID, end=END_ID, forbidden=(UNKNOWN_ID,), **search)
 
     def state(self) -> dict[str, Any]:
         """Everything as tensors and plain values, for a checkpoint."""

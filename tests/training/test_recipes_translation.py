@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import subprocess
 import sys
@@ -232,6 +233,15 @@ def test_translations_keep_the_order_of_the_sentences(translator: Translator) ->
     together = translator.translate(texts, batch_size=3)
     assert together == [translator.translate([text])[0] for text in texts]
     assert translator.translate([]) == []
+
+
+def test_no_word_is_written_as_unknown(translator: Translator) -> None:
+    model = copy.deepcopy(translator.model)
+    with torch.no_grad():
+        model.output.bias[3] += 50.0
+    eager = replace(translator, model=model)
+    assert not any("<UNK>" in text for text in eager.translate([pair[0] for pair in VAL[:4]]))
+    assert "<UNK>" not in eager.alignment(VAL[0][0])[1]
 
 
 def test_alignment_has_a_row_for_each_word_written_and_a_column_for_each_read(translator: Translator) -> None:
