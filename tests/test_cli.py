@@ -38,9 +38,10 @@ def test_every_command_has_a_help_with_an_example(command: str) -> None:
 def test_the_commands_are_the_documented_ones() -> None:
     """A command that is added or lost unnoticed fails here."""
     core = {"run", "check", "hint", "doctor", "submit", "update", "solution", "student", "release", "refresh", "execute"}
+    grading = {"grade", "explain", "diff", "inline"}
     data = {"data list", "data get", "data make", "data features"}
     topics = {"train translate", "translate", "train restore", "restore", "train detect", "detect"}
-    assert set(COMMANDS) == core | data | {"train caption", "train vit"} | topics
+    assert set(COMMANDS) == core | grading | data | {"train caption", "train vit"} | topics
 
 
 def test_check_of_one_exercise_prints_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

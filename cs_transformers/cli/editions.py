@@ -45,6 +45,7 @@ def release(
 
     from cs_transformers.course import release as course_release
     from cs_transformers.course.editions import Options, numbers
+    from cs_transformers.grading.gradescope import autograder_files
 
     options = Options(
         url=url,
@@ -61,7 +62,8 @@ def release(
             bar.set_postfix_str(step)
             bar.update()
 
-        written = course_release.release(out, options, gradescope=gradescope, progress=show)
+        scripts = autograder_files() if gradescope else None
+        written = course_release.release(out, options, autograder=scripts, progress=show)
     one = written.edition
     print(f"release {one.id}: {len(one.open)} exercises, {one.points} points, proved")
     print(f"hand out {written.zip} or the folder {written.folder}; nothing else")

@@ -39,7 +39,7 @@ def release(
     options: Options | None = None,
     source: Path | None = None,
     *,
-    gradescope: bool = False,
+    autograder: dict[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Release:
     """Write a student edition as folder and zip, after every proof.
@@ -48,7 +48,7 @@ def release(
         out: Folder to write; the zip lies beside it under the same name.
         options: What the edition shall be like.
         source: Root of the instructor edition; default: the one this package belongs to.
-        gradescope: Whether to write the autograder's zip as well; it holds the solutions.
+        autograder: Scripts of an autograder by file name: a zip with them and the solutions is written as well.
         progress: Called with the name of each step as it begins.
 
     Returns:
@@ -69,8 +69,9 @@ def release(
     folder = editions.write_edition(out, options, source, proof=prove_all)
     files = {f"{TOP}/{name}": data for name, data in read_folder(folder).items()}
     written = write_zip(out.with_name(f"{out.name}.zip"), files)
-    autograder = write_autograder(out.with_name(f"{out.name}-gradescope.zip"), source, folder) if gradescope else None
-    return Release(folder, written, edition.load(folder / tree.PACKAGE_NAME), autograder)
+    path = out.with_name(f"{out.name}-gradescope.zip")
+    grader = write_autograder(path, source, folder, autograder) if autograder is not None else None
+    return Release(folder, written, edition.load(folder / tree.PACKAGE_NAME), grader)
 
 
 def prove_repeatable(fresh: Path, source: Path, options: Options) -> None:
@@ -96,20 +97,19 @@ def prove_repeatable(fresh: Path, source: Path, options: Options) -> None:
         )
 
 
-def write_autograder(path: Path, source: Path, folder: Path) -> Path:
+def write_autograder(path: Path, source: Path, folder: Path, scripts: dict[str, str]) -> Path:
     """Write the zip that Gradescope takes as an autograder. It holds the solutions: it is for instructors alone.
 
     Args:
         path: The file to write.
         source: Root of the instructor edition.
         folder: The student edition it grades.
+        scripts: What Gradescope runs, by file name.
 
     Returns:
         The path.
     """
-    from cs_transformers.grading import gradescope
-
-    files = {name: text.encode() for name, text in gradescope.autograder_files().items()}
+    files = {name: text.encode() for name, text in scripts.items()}
     for name, data in read_folder(source / tree.PACKAGE_NAME).items():
         files[f"{tree.PACKAGE_NAME}/{name}"] = data
     for name, data in read_folder(source / editions.FOLDER).items():
