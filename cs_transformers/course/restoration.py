@@ -133,8 +133,8 @@ def _figures(trained: Any, tasks: Sequence[str], data: str) -> dict[str, str]:
         scores = score_photos(lambda x: trained.model.restore(x, "x2", batch_size=TILES_AT_ONCE), pairs).values()
         found["x2, PSNR on Y of Set5"] = _decibels(*(sum(part) / len(pairs) for part in zip(*scores, strict=True)))
     if not found:
-        best = trained.history.best("gain")
-        found = {f"{task}, gain on held-out photos": f"{best[f'gain_{task}']:+.2f} dB" for task in tasks}
+        best = trained.history.best("val_gain")
+        found = {f"{task}, gain on held-out photos": f"{best[f'val_gain_{task}']:+.2f} dB" for task in tasks}
     return found
 
 

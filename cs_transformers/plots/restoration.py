@@ -143,9 +143,9 @@ def reference_arrows(
             axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="white", linewidth=4))
             axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor=colour, linewidth=2))
         start, end = (column + 0.5, row + 0.5), (source[1] + 0.5, source[0] + 0.5)
-        for width, shade in ((4, "white"), (1.6, colour)):  # a white rim, so that it is seen on any picture
+        for width, shade, style in ((4, "white", "-"), (1.6, colour, "-|>")):  # a rim, to be seen on any picture
             arrow = ConnectionPatch(
-                start, end, "data", "data", axesA=panels[0], axesB=panels[1], arrowstyle="-|>",
+                start, end, "data", "data", axesA=panels[0], axesB=panels[1], arrowstyle=style,
                 color=shade, linewidth=width, mutation_scale=14,
             )  # fmt: skip
             figure.add_artist(arrow)

@@ -105,7 +105,7 @@ def restoration_recipe(tasks: Sequence[str] | None = None, **changes: Any) -> Re
         warmup=0.15,
         floor=0.03,
         evaluate_every=110,
-        monitor="gain",
+        monitor="val_gain",
     )
     recipe = RestorationRecipe(fit=replace(settings, **changes))
     return recipe if tasks is None else replace(recipe, tasks=tuple(tasks))
@@ -121,7 +121,7 @@ def photo_recipe(tasks: Sequence[str] | None = None, **changes: Any) -> Restorat
     Returns:
         The recipe.
     """
-    longer = {"steps": 4000, "warmup": 0.05, "evaluate_every": 500, **changes}
+    longer = {"steps": 1500, "warmup": 0.05, "evaluate_every": 500, **changes}
     return restoration_recipe(tasks, **longer)
 
 
@@ -425,7 +425,8 @@ def _fit(
 
     def evaluate(judged: nn.Module) -> dict[str, float]:
         gains = {task: after - before for task, (before, after) in measure_gains(judged, held_out, tasks).items()}
-        return {"gain": sum(gains.values()) / len(gains), **{f"gain_{task}": gain for task, gain in gains.items()}}
+        mean = sum(gains.values()) / len(gains)
+        return {"val_gain": mean, **{f"val_gain_{task}": gain for task, gain in gains.items()}}
 
     return fit(
         model,

@@ -76,7 +76,7 @@ def texture_recipe(**changes: Any) -> TextureRecipe:
         warmup=0.1,
         floor=0.03,
         evaluate_every=90,
-        monitor="right_reference",
+        monitor="val_right_reference",
     )
     return TextureRecipe(fit=replace(settings, **changes))
 
@@ -158,13 +158,17 @@ def train_texture(
         TensorDataset(*make_tile_pairs(recipe.train_pairs, TRAIN_SEED)),
         loss=texture_loss(perceptual=recipe.perceptual, texture=recipe.texture),
         config=recipe.fit,
-        evaluate=lambda judged: measure_references(judged, VAL_PAIRS, VAL_SEED),
+        evaluate=_evaluate,
         transform=lambda batch, _generator: small_reference_good(*batch),
         folder=folder,
         resume=resume,
         on_record=on_record,
     )
     return TrainedTexture(model, history, recipe)
+
+
+def _evaluate(model: nn.Module) -> dict[str, float]:
+    return {f"val_{name}": value for name, value in measure_references(model, VAL_PAIRS, VAL_SEED).items()}
 
 
 def small_reference_good(images: Tensor, references: Tensor) -> tuple[Tensor, Tensor, Tensor]:
