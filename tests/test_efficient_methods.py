@@ -81,15 +81,27 @@ def test_the_relative_difference_is_a_share_of_the_exact_result() -> None:
 
 
 def test_seconds_are_the_shortest_of_the_repeats_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, took = [0.0], iter([0.5, 4.0, 2.0, 3.0])  # the first call is the fastest, and does not count
+    clock, took = [0.0], iter([0.5, 9.0, 4.0, 2.0, 3.0])  # the first call warms up, the second is a look at the scale
 
     def call() -> None:
         clock[0] += next(took)
 
-    monkeypatch.setattr("cs_transformers.efficient_methods.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("cs_transformers.efficient_methods.time.process_time", lambda: clock[0])
     assert seconds_of(call, repeats=3) == 2.0
     with pytest.raises(ValueError, match="repeats must be a positive whole number"):
         seconds_of(call, repeats=0)
+
+
+def test_short_calls_are_made_several_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, calls = [0.0], []
+
+    def call() -> None:
+        calls.append(1)
+        clock[0] += 0.001
+
+    monkeypatch.setattr("cs_transformers.efficient_methods.time.process_time", lambda: clock[0])
+    assert seconds_of(call, repeats=2) == pytest.approx(0.001)
+    assert len(calls) == 2 + 2 * 20
 
 
 def test_operations_of_attention_are_those_of_its_two_products() -> None:

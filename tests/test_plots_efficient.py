@@ -38,6 +38,14 @@ def test_the_maximum_climbs_and_the_parts_sum_to_the_softmax() -> None:
         plots.softmax_in_blocks(scores, 0)
 
 
+def test_square_maps_share_one_scale_of_colours() -> None:
+    figure = plots.square_maps({"a": np.eye(3), "b": np.full((2, 5), 0.2)})
+    assert [axes.get_title() for axes in figure.axes] == ["a", "b"]
+    assert {axes.images[0].get_clim() for axes in figure.axes} == {(0, 1.0)}
+    with pytest.raises(ValueError, match="the panels must be one or more"):
+        plots.square_maps({})
+
+
 def test_cost_curves_name_the_exponent_and_take_shorter_curves() -> None:
     figure = plots.cost_curves([10, 20, 40], {"square": [1, 4, 16], "line": [3, 6]}, ylabel="seconds", title="growth")
     assert legend_of(figure) == ["square: exponent 2.00", "line: exponent 1.00"]

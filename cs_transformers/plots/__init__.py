@@ -33,6 +33,7 @@ from cs_transformers.plots.efficient import (
     cost_curves,
     error_curves,
     softmax_in_blocks,
+    square_maps,
     window_grids,
 )
 from cs_transformers.plots.images import (
@@ -104,6 +105,7 @@ __all__ = [
     "signed_maps",
     "sinusoid_columns",
     "softmax_in_blocks",
+    "square_maps",
     "stacked_weights",
     "step_size_errors",
     "training_curves",

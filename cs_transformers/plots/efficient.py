@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from cs_transformers.efficient import fit_exponent
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
-from cs_transformers.plots.style import COLOURS, MARKERS
+from cs_transformers.plots.style import COLOURS, MARKERS, SEQUENTIAL
 
 # Text stays readable on these.
 SHADES = ["#BBD9EA", "#F7DDAE", "#B5E3D3", "#F2C4A8", "#DCEFFA", "#EBD0E0", "#FAF6C4", "#D9D9D9", "#C7CEEA"]
@@ -55,6 +55,29 @@ def softmax_in_blocks(scores: Any, size: int) -> Figure:
     right.set(xlabel="blocks read", ylabel="sum of $e^{score - m}$", title="a higher maximum shrinks all earlier parts")
     right.set_xticks(range(1, len(blocks) + 1))
     right.margins(y=0.12)
+    return figure
+
+
+def square_maps(maps: Mapping[str, Any]) -> Figure:
+    """Draw who looks at whom, one small picture for each method: the brighter a place, the larger the weight.
+
+    Args:
+        maps: Title -> (T, S) weights, or a mask.
+
+    Returns:
+        The figure, all pictures in one scale of colours.
+
+    Raises:
+        ValueError: If there is no map, or one has not two axes.
+    """
+    arrays = as_arrays("square_maps", maps, 2)
+    figure, panels = plt.subplots(1, len(arrays), figsize=(2.6 * len(arrays), 2.8), squeeze=False, layout="constrained")
+    highest = max(array.max() for array in arrays.values())
+    for axes, (title, array) in zip(panels[0], arrays.items(), strict=True):
+        axes.imshow(array, cmap=SEQUENTIAL, vmin=0, vmax=highest)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("key")
+    panels[0][0].set_ylabel("query")
     return figure
 
 
