@@ -92,6 +92,9 @@ def perform(task: Task, key: bytes, grader: str, require: bool) -> list[Result]:
     with _lock:
         waiting = _idle.setdefault(place, [])
         workshop = waiting.pop() if waiting else None
+        others = [_idle.pop(other) for other in list(_idle) if other != place]
+    for old in (one for idle in others for one in idle):  # of a run that is over
+        old.close()
     if workshop is None:
         workshop = Workshop(lambda: Judge(key=key, sandbox=Sandbox(require=require)))
         atexit.register(workshop.close)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-MEMORY = 16 << 30
+MEMORY = 8 << 30  # of address space per process: torch alone maps 3.5 GB
 FILE_SIZE = 512 << 20
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/gnu")
 USER = 65534

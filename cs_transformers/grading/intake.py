@@ -11,8 +11,9 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from cs_transformers.checks import EXERCISES
@@ -33,11 +34,18 @@ _HEAVY = 1 << 20
 
 @dataclass
 class _Delivery:
-    """What one name brought: contents, and what the name says."""
+    """What one name brought, read when its turn comes: a whole class does not fit into memory."""
 
     source: str
     named: Named
-    contents: Contents = field(default_factory=Contents)
+    read: Callable[[Contents], None] = lambda _contents: None
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def contents(self) -> Contents:
+        contents = Contents(repairs=[*self.notes, *["the learning platform marked it late"] * self.named.late])
+        self.read(contents)
+        return contents
 
 
 def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[Submission]:
@@ -71,9 +79,13 @@ def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[S
         )
     taken: list[Submission] = []
     for person, deliveries in _by_person(found, class_list):
+        home = work / slug(person.id)
+        if home.exists():  # ids that differ in case or signs only
+            home = work / f"{home.name}-{hashlib.sha256(person.id.encode()).hexdigest()[:8]}"
         for attempt, delivery in enumerate(_attempts(deliveries), start=1):
-            folder = work / slug(person.id) / str(attempt)
-            taken.append(_submission(person, attempt, delivery, folder, pristine))
+            taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine))
+        for delivery in deliveries:
+            vars(delivery).pop("contents", None)  # what is taken in lies on the disk now
     return taken
 
 
@@ -101,9 +113,9 @@ def _deliveries(submissions: Path) -> Iterator[_Delivery]:
     for path in names:
         if path.is_file() and path.suffix in (".yml", ".csv", ".html"):
             continue
-        delivery = _Delivery(path.name, read_name(meta.get(path.name, path.name)))
-        delivery.contents.add_path(path, path.name if path.is_file() or path.is_symlink() else "")
-        yield delivery
+        name = path.name if path.is_file() or path.is_symlink() else ""
+        read = partial(Contents.add_path, path=path, name=name)
+        yield _Delivery(path.name, read_name(meta.get(path.name, path.name)), read)
 
 
 def _of_archive(path: Path) -> Iterator[_Delivery]:
@@ -116,17 +128,19 @@ def _of_archive(path: Path) -> Iterator[_Delivery]:
             tops = {names[id(one)].split("/")[0] for one in members}
             strip = len(tops) == 1 and all("/" in names[id(one)] for one in members)
             parts = {id(one): names[id(one)].split("/")[strip:] for one in members}
-            if any(PACKAGE_NAME in inside[:1] or inside == ["manifest.json"] for inside in parts.values()):
-                delivery = _Delivery(path.name, read_name(path.name))
-                delivery.contents.add_members(archive, members, "")
-                yield delivery
-                return
-            for top in sorted({inside[0] for inside in parts.values()}, key=natural):
-                delivery = _Delivery(top, read_name(top))
-                delivery.contents.add_members(archive, [one for one in members if parts[id(one)][0] == top], "")
-                yield delivery
+            single = any(PACKAGE_NAME in inside[:1] or inside == ["manifest.json"] for inside in parts.values())
+            groups: dict[str, list[str]] = {}
+            for one in members:
+                groups.setdefault(path.name if single else parts[id(one)][0], []).append(one.filename)
     except (zipfile.BadZipFile, OSError) as error:
         raise ValueError(f"take_in: expected a folder or a readable zip, got {path.name} ({error})") from None
+    for source, wanted in sorted(groups.items(), key=lambda group: natural(group[0])):
+        yield _Delivery(source, read_name(source), partial(_read_members, path=path, wanted=frozenset(wanted)))
+
+
+def _read_members(contents: Contents, path: Path, wanted: frozenset[str]) -> None:
+    with zipfile.ZipFile(path) as archive:
+        contents.add_members(archive, [one for one in archive.infolist() if one.filename in wanted], "")
 
 
 def _by_name(path: Path) -> tuple:
@@ -151,7 +165,7 @@ def _owned(delivery: _Delivery, roster: Roster) -> tuple[str, Person, _Delivery]
     named = delivery.named
     person, doubt = roster.find(named.who, named.numbers)
     if doubt:
-        delivery.contents.repairs.append(f"{doubt}; filed under its own name")
+        delivery.notes.append(f"{doubt}; filed under its own name")
     if person is None:
         person = Person(slug(named.person), named.who, listed=False)
     return person.id, person, delivery
@@ -199,8 +213,9 @@ def _split(delivery: _Delivery) -> list[_Delivery]:
     for top in sorted(copies, key=natural):
         numbers = re.findall(r"\d+", top)
         order = (*delivery.named.order, int(numbers[-1]) if numbers and top in marked else 0)
-        part = _Delivery(f"{delivery.source}/{top}", replace(delivery.named, order=order), replace(delivery.contents))
-        part.contents.files = {name: delivery.contents.files[name] for name in tops[top]}
+        part = _Delivery(f"{delivery.source}/{top}", replace(delivery.named, order=order))
+        files = {name: delivery.contents.files[name] for name in tops[top]}
+        part.contents = replace(delivery.contents, files=files)
         found.append(part)
     return found
 

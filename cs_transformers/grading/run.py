@@ -26,7 +26,7 @@ from .judging import Judge, exercises, trains
 from .loading import COPIES, JOURNAL, class_entry, load
 from .model import Classroom, NotebookRun, Person, Record, Submission
 from .roster import read_roster
-from .sandbox import Sandbox
+from .sandbox import Sandbox, SandboxError
 from .work import Result, Task, Trouble, Workshop
 
 __all__ = ["grade", "load", "write_results"]
@@ -127,6 +127,11 @@ class _Run:
 
     def __post_init__(self) -> None:
         known = self.journal.entries
+        if self.nbval and self.require and enclosure.tier() != "bubblewrap":
+            raise SandboxError(
+                "--require-sandbox: bubblewrap is missing for the notebooks, or user namespaces are forbidden; install "
+                "bubblewrap, or leave the notebooks out with --no-nbval"
+            )
         self.key = bytes.fromhex(known[0]["key"]) if known else secrets.token_bytes(16)
         self.judge = self._make_judge()
         self.journal.write("run", self._entry())
@@ -231,6 +236,8 @@ def _grade_here(
                 for future in as_completed(futures):
                     future.result()
             except BaseException:
+                for workshop in made:
+                    workshop.stopped = True  # each ends after the exercise it is at
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     finally:

@@ -65,6 +65,7 @@ class Workshop:
     def __init__(self, make_judge: Callable[[], Judge]) -> None:
         self._make = make_judge
         self.judge = make_judge()
+        self.stopped = False
         self._stage: NotebookStage | None = None
 
     @property
@@ -99,15 +100,19 @@ class Workshop:
 
         quick, recipes = split(task.missing)
         for id in quick:
+            if self.stopped:
+                return
             keep(self._tried(task, id, lambda id=id: self.judge.grade(task.submission, id)))
         for id in recipes:
             own = sorted(set(passed))
+            if self.stopped:
+                return
             keep(
                 self._tried(
                     task, id, lambda id=id, own=own: next(grade_recipes(self.judge, task.submission, [id], own))
                 )
             )
-        if task.nbval and not task.submission.problem:
+        if task.nbval and not task.submission.problem and not self.stopped:
             self._notebooks(task, sorted(set(passed)), done)
 
     def _notebooks(self, task: Task, passed: list[str], done: Callable[[Result], None]) -> None:

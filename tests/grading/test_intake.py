@@ -363,6 +363,22 @@ def test_two_people_of_one_name_are_not_guessed(tmp_path: Path, stubs: dict[str,
     assert "several people on the roster bear this name (s1, s2)" in taken.repairs[0]
 
 
+def test_ids_that_differ_in_signs_only_keep_folders_of_their_own(tmp_path: Path, stubs: dict[str, str]) -> None:
+    (tmp_path / "in").mkdir()
+    roster = tmp_path / "roster.csv"
+    roster.write_text("id\na b\na_b\n", encoding="utf-8")
+    for id in ("a b", "a_b"):
+        (tmp_path / "in" / f"{id}.zip").write_bytes(zipped({"cache.py": stubs["cache.py"].encode()}))
+    taken = take_in(tmp_path / "in", tmp_path / "work", roster)
+    assert [one.person.id for one in taken] == ["a b", "a_b"]
+    assert len({one.folder for one in taken}) == 2
+
+
+def test_late_by_the_platform_is_said(tmp_path: Path, stubs: dict[str, str]) -> None:
+    taken = one(tmp_path, archive=zipped({"cache.py": stubs["cache.py"].encode()}), name="doej_LATE_1_2_x")
+    assert taken.repairs[0] == "the learning platform marked it late"
+
+
 def test_two_people_of_one_name_on_canvas_stay_two(tmp_path: Path, stubs: dict[str, str]) -> None:
     (tmp_path / "in").mkdir()
     for user in (11, 22):
