@@ -276,7 +276,8 @@ def _confine(head: dict, user: int | None) -> None:
 
 def _watch(child: int, head: dict, line: int, report: dict) -> None:
     """Wait until the child has ended, time or memory is up, or nobody waits for the answer any more."""
-    deadline, memory = time.monotonic() + float(head["seconds"]), int(head["memory"])
+    # Address space is cheap; of memory in use, all processes together may have half as much.
+    deadline, memory = time.monotonic() + float(head["seconds"]), int(head["memory"]) // 2
     start, ended_by_judge, look = confine.own_memory(os.getpid()), False, SOON_SECONDS
     events = select.poll()
     events.register(line, select.POLLIN)

@@ -203,7 +203,10 @@ def test_where_what_it_needs_is_missing_the_place_is_told_in_our_words(judge: Ju
 
 
 def test_numbers_that_a_mistake_elsewhere_has_changed_are_not_shown(judge: Judge) -> None:
-    body = "out = attention_weights(attention_scores(query, key), mask) @ value\nreturn 2.5 * out\n"
+    body = (
+        "weights = attention_weights(attention_scores(query, key), mask)\nout = 2.5 * weights @ value\n"
+        "return (out, weights) if need_weights else out\n"
+    )
     alone = judge.grade(handed_in(solved(**{"1.3": body})), "1.3")
     assert alone.state == "wrong"
     if judge.sandbox.isolates("files"):
