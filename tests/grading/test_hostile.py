@@ -129,9 +129,9 @@ def _files() -> set[str]:
     return trees | set(os.listdir(tempfile.gettempdir()))
 
 
-@pytest.mark.parametrize("one", [param for param in ALL if LEAK in param.values[0].body])
+@pytest.mark.parametrize("one", [param for param in ALL if "{leak}" in param.values[0].code])
 def test_no_line_of_a_solution_reaches_a_student(one: Hostile, judge: Judge) -> None:
-    record = judge.grade(submission({one.id: one.body}, one.id, alone=True), one.id)
+    record = judge.grade(submission({one.id: one.filled()}, one.id, alone=True), one.id)
     assert record.state == "wrong"
     shown = read_by_students(record)
     solution = SOLVED.regions["attention.py"]["1.6"].body
@@ -156,10 +156,10 @@ def test_what_an_earlier_answer_gave_is_not_in_a_later_ones_memory(judge: Judge)
     told = f"return torch.full((*query.shape[:-1], key.shape[-2]), {MAGIC}, dtype=query.dtype)\n"
     assert judge.grade(submission({"1.1": told}), "1.1").state == "wrong"
     reader = next(one for one in HOSTILE if one.name == "looks through its memory for an earlier answer")
-    record = judge.grade(submission({"1.1": reader.body}), "1.1")
+    record = judge.grade(submission({"1.1": reader.filled()}), "1.1")
     assert record.state == "wrong"
     assert record.diagnosis[0].startswith("The scores are not scaled")
-    sees_itself = told.replace("return", "kept =") + reader.body
+    sees_itself = told.replace("return", "kept =") + reader.filled()
     assert judge.grade(submission({"1.1": sees_itself}), "1.1").state == "passed", "the search finds what is there"
 
 
