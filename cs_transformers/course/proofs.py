@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from cs_transformers.checks import EXERCISES, edition, references, refresh, tree
+from cs_transformers.checks import EXERCISES, NOTEBOOKS, edition, references, refresh, tree
 from cs_transformers.checks.client import Worker
 from cs_transformers.checks.markers import HELPERS, find_regions, indented, read_source, splice, stub_line
 from cs_transformers.checks.runner import Runner
@@ -222,15 +222,19 @@ def prove_by_running(fresh: Path, source: Path, progress: Callable[[str], None] 
 
 
 def prove_regions(fresh: Path, planned: edition.Edition) -> None:
-    """Hold the regions of an edition against the registry.
+    """Hold the regions and the notebooks of an edition against the registry.
 
     Args:
         fresh: Root of the student edition.
         planned: What it hands out.
 
     Raises:
-        ValueError: If an exercise to write has no region, or a region no exercise.
+        ValueError: If an exercise to write has no region, or a region no exercise, or a notebook is missing.
     """
+    for number in planned.notebooks:
+        name = f"notebooks/{NOTEBOOKS[number].name}.ipynb"
+        if not (fresh / name).is_file():
+            raise ValueError(f"release: expected {name}, got none; write it, or leave {number} out of --notebooks")
     regions = {region.exercise for path in fresh.rglob("*.py") for region in find_regions(read_source(path), path.name)}
     written = {id for id in planned.open if EXERCISES[id].file}
     for id in sorted(regions - {HELPERS} ^ written):

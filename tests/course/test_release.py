@@ -160,6 +160,13 @@ def test_a_region_without_a_row_stops_the_release(source: Path, tmp_path: Path) 
         proofs.prove_regions(fresh, edition.load(fresh / "cs_transformers"))
 
 
+def test_a_notebook_that_is_not_there_stops_the_release(source: Path, tmp_path: Path) -> None:
+    (source / "notebooks" / "02_positional_encoding.ipynb").unlink()
+    fresh = filled(source, tmp_path)
+    with pytest.raises(ValueError, match=r"expected notebooks/02_positional_encoding\.ipynb, got none; write it"):
+        proofs.prove_regions(fresh, edition.load(fresh / "cs_transformers"))
+
+
 def test_an_exercise_in_two_files_stops_the_release(source: Path, tmp_path: Path) -> None:
     path = source / "cs_transformers" / "vit.py"
     extra = "\n\ndef _more():\n    ### BEGIN SOLUTION 2.3\n    return 1\n    ### END SOLUTION 2.3\n"
