@@ -71,6 +71,18 @@ def stubbed_cells(
             cell["source"] = text.splitlines(keepends=True)
 
 
+def is_notebook(data: bytes) -> bool:
+    """Whether a file can be read as a notebook.
+
+    Args:
+        data: Content of the file.
+    """
+    try:
+        return all(isinstance(cell, dict) for cell in json.loads(data.decode("utf-8-sig"))["cells"])
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def inline_answers(data: bytes) -> dict[str, str]:
     """Return what stands in the answer cells of a notebook file.
 

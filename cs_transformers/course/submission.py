@@ -26,7 +26,7 @@ from cs_transformers.checks.edition import Edition
 from cs_transformers.checks.markers import MarkerError, lift, read_source
 from cs_transformers.course import classroom
 from cs_transformers.course.archives import write_zip
-from cs_transformers.course.cells import inline_answers
+from cs_transformers.course.cells import inline_answers, is_notebook
 
 NAME = "submission.zip"
 LARGE = 50 << 20  # bytes: beyond it many learning platforms refuse a file
@@ -155,6 +155,8 @@ def collect(home: Path, release: Edition) -> Collected:
         path = home / "notebooks" / f"{NOTEBOOKS[number].name}.ipynb"
         if path.is_file():
             collected.files[f"notebooks/{path.name}"] = path.read_bytes()
+            if not is_notebook(path.read_bytes()):
+                collected.notes.append(f"{path.name} cannot be read as a notebook; it is handed in as it is")
     collected.texts = texts(home, collected.notes)
     for id, text in collected.texts.items():
         if not classroom.is_blank(text):

@@ -155,9 +155,27 @@ def test_broken_markers_and_files_go_in_as_they_are_with_a_note(home: Path, caps
     assert "cs_transformers/analysis.py" not in contents(handed.path)
 
 
-def test_a_notebook_that_is_none_goes_in_too(home: Path) -> None:
-    (home / "notebooks" / "01_attention.ipynb").write_bytes(b"<!DOCTYPE html>")
-    assert contents(submission.submit(declaration="none").path)["notebooks/01_attention.ipynb"] == b"<!DOCTYPE html>"
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<!DOCTYPE html>", b"<<<<<<< HEAD\n{}", "{}".encode("utf-16"), b"[]", b'{"cells": [3]}'],
+    ids=["empty", "html", "conflict", "UTF-16", "list", "number"],
+)
+def test_a_notebook_that_is_none_goes_in_with_a_note(home: Path, content: bytes) -> None:
+    (home / "notebooks" / "01_attention.ipynb").write_bytes(content)
+    handed = submission.submit(declaration="none")
+    assert contents(handed.path)["notebooks/01_attention.ipynb"] == content
+    assert handed.notes == ["01_attention.ipynb cannot be read as a notebook; it is handed in as it is"]
+
+
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(home: Path) -> None:
+    solve(home, "1.4", "return 7")
+    before = contents(submission.submit(declaration="none").path)
+    write_cell(home, "6.2", "Because.")
+    for path in (home / "cs_transformers" / "attention.py", home / "notebooks" / "06_inline_questions.ipynb"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    after = contents(submission.submit(declaration="none").path)
+    assert after["cs_transformers/attention.py"] == before["cs_transformers/attention.py"]
+    assert after["answers/6.2.md"] == b"Because.\n"
 
 
 def test_the_table_the_open_questions_and_the_percentage_of_released_points_are_shown(
