@@ -15,7 +15,7 @@ FOLDER = Path("runs/restore")
 @train_app.command("restore", epilog="Example: cst train restore --data photos --out runs/restore --resume")
 def train_restore(
     data: Annotated[
-        str, typer.Option(help="textures, photos (COCO and Flickr8k), or a folder of photos.")
+        str, typer.Option(help="textures, scenes, photos (COCO and Flickr8k), or a folder of photos.")
     ] = "textures",
     tasks: Annotated[
         Optional[str],  # noqa: UP045

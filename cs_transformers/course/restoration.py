@@ -44,7 +44,7 @@ def train(
     """Train a restorer for several tasks, or one further on one of its tasks, and judge it on images never seen.
 
     Args:
-        data: ``"textures"``, ``"photos"``, or a folder of photos.
+        data: ``"textures"``, ``"scenes"``, ``"photos"``, or a folder of photos.
         folder: Where checkpoints, history, curve and ``restorer.pt`` are kept.
         tasks: What it shall repair, or None for the recipe's tasks; exactly one with ``start``.
         start: A trained restorer to go on from, its folder or file; None starts anew.
@@ -59,7 +59,7 @@ def train(
     """
     from cs_transformers.training import recipes_restoration as recipes
 
-    make = recipes.restoration_recipe if data == "textures" else recipes.photo_recipe
+    make = recipes.restoration_recipe if data in recipes.DRAWN else recipes.photo_recipe
     if start is None:
         trained = recipes.train_restorer(data, make(tasks, **changes), folder=folder, resume=resume)
     else:
@@ -119,13 +119,13 @@ def _one_task(tasks: Sequence[str] | None, start: Path, folder: Path) -> str:
 
 def _figures(trained: Any, tasks: Sequence[str], data: str) -> dict[str, str]:
     from cs_transformers.data.restoration_sets import load_pairs
-    from cs_transformers.data.textures import make_textures
-    from cs_transformers.training.recipes_restoration import measure_gains, score_photos
+    from cs_transformers.training.recipes_restoration import DRAWN, draw_images, measure_gains, score_photos
 
-    images = make_textures(TEST_IMAGES, trained.recipe.largest, TEST_SEED)
-    gains = measure_gains(trained.model, images, tasks) if data == "textures" else {}
-    found = {f"{task}, PSNR of procedural images": _decibels(*pair) for task, pair in gains.items()}
-    if data != "textures" and "x2" in tasks:
+    found = {}
+    if data in DRAWN:
+        gains = measure_gains(trained.model, draw_images(data, TEST_IMAGES, trained.recipe.largest, TEST_SEED), tasks)
+        found = {f"{task}, PSNR of {data} never seen": _decibels(*pair) for task, pair in gains.items()}
+    elif "x2" in tasks:
         try:
             pairs = load_pairs("Set5", 2)
         except FileNotFoundError:

@@ -148,8 +148,8 @@ def test_training_and_going_on_with_one_task(tmp_path: Path, monkeypatch: pytest
     many, one = tmp_path / "many", tmp_path / "one"
     code, text = call("train", "restore", "--tasks", "x2,denoise30", "--steps", 3, "--out", many)
     assert code == 0
-    assert "x2, PSNR of procedural images: " in text
-    assert "denoise30, PSNR of procedural images: " in text
+    assert "x2, PSNR of textures never seen: " in text
+    assert "denoise30, PSNR of textures never seen: " in text
     assert {"restorer.pt", "history.csv", "history.png", "last.pt", "best.pt"} <= {p.name for p in many.iterdir()}
     arguments = ("train", "restore", "--start", many, "--tasks", "denoise30", "--steps", 2, "--out", one)
     code, text = call(*arguments)

@@ -99,6 +99,23 @@ def test_one_image_has_no_other_to_compare_with() -> None:
     assert with_it.item() == pytest.approx(without.item(), abs=1e-7)
 
 
+def test_with_several_processes_every_parameter_has_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process draws a task of its own, and gradients are averaged parameter by parameter."""
+    batch = Damage(("x2",), 12)((make_textures(3, 24, 1),), generator())
+    gradients = []
+    for initialised in (False, True):
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda initialised=initialised: initialised)
+        torch.manual_seed(0)
+        model = tiny().build()
+        restoration_loss()(model, batch)[0].backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    alone, together = gradients
+    assert any(gradient is None for gradient in alone.values())
+    for name, gradient in together.items():
+        expected = torch.zeros_like(gradient) if alone[name] is None else alone[name]
+        assert torch.equal(gradient, expected), name
+
+
 def test_texture_losses_are_added_with_their_weights() -> None:
     model = recipes_texture.TextureRecipe(features=6, res_blocks=(0, 0, 0, 0), extractor_channels=(3, 4, 5)).build()
     nn.init.normal_(model.last[1].weight)
@@ -163,6 +180,19 @@ def test_fine_tuning_changes_the_copy_and_leaves_other_heads_and_tails(monkeypat
     assert not any("denoise30" in name for name in changed)
     with pytest.raises(ValueError, match="task must be one of 'x2', 'denoise30'"):
         finetune_restorer(start, "derain")
+
+
+@pytest.mark.parametrize("size", [24, 72])
+def test_scenes_are_drawn_in_the_size_that_is_asked_for_and_share_none(size: int) -> None:
+    drawn = recipes.draw_images("scenes", 3, size, 1)
+    assert drawn.shape == (3, 3, size, size)
+    assert drawn.dtype == torch.uint8
+    assert len(torch.cat([drawn, recipes.draw_images("scenes", 3, size, 2)]).flatten(1).unique(dim=0)) == 6
+    train, held_out = load_good_images("scenes", tiny())
+    assert len(train) == 10
+    assert held_out.shape[1:] == (3, 24, 24)
+    with pytest.raises(ValueError, match="kind must be one of 'textures', 'scenes'"):
+        recipes.draw_images("photos", 3, size, 1)
 
 
 def test_photos_of_a_folder_are_learned_from_and_others_watch(tmp_path: Path) -> None:
