@@ -28,7 +28,7 @@ from cs_transformers.checks.stages import Outcome, judge, points_of
 from cs_transformers.checks.verdict import Verdict
 
 from .model import AWAITING, Record, Submission
-from .running import GradedRunner
+from .running import PATIENCE, GradedRunner, QuickRunner
 from .sandbox import Sandbox, SandboxError
 from .wording import picture, plain_sentence, public_sentences, same_fault
 
@@ -103,7 +103,7 @@ class Judge:
         )
         stubs = {path: make_stubs(text, path) for path, text in self.sources.items()}
         self._stubs = {path: text for path, text in stubs.items() if text != self.sources[path]}
-        self._public = Runner(package, worker=self.sandbox, sources={**self.sources, **self._stubs})
+        self._public = QuickRunner(package, worker=self.sandbox, sources={**self.sources, **self._stubs})
         self._expected: dict[str, Expected] = {}
         self.grader_digest = self._digest_of_grader()
 
@@ -282,7 +282,7 @@ class Judge:
                 stored = references.load(id)
                 self._expected[id] = Expected(seed, stored.expected, stored.fingerprints)
                 return self._expected[id]
-            answer, _ = self._trusted.answer(one, tree.Answers(), seed)
+            answer, _ = self._trusted.answer(one, tree.Answers(), seed, seconds=PATIENCE * one.seconds)
             if answer.state != "answered" or answer.errors:
                 raise SandboxError(f"exercise {id}: the solution does not answer ({answer.state} {answer.errors})")
             self._expected[id] = Expected(seed, answer)
@@ -297,7 +297,7 @@ class Judge:
     def _mark(self, one: Exercise, mistake: Mistake, expected: Expected) -> list[Fingerprint]:
         wrong = with_mistake(self.solutions, one.file, mistake)
         wrong = tree.Answers({one.file: {mistake.region: wrong.regions[one.file][mistake.region]}})
-        answer, _ = self._trusted.answer(one, wrong, expected.seed)
+        answer, _ = self._trusted.answer(one, wrong, expected.seed, seconds=PATIENCE * one.seconds)
         mark = take(mistake.name, mistake.diagnosis, expected.answer, answer, [*one.parts, OBSERVED])
         return [mark] if answer.state == "answered" and mark.parts else []
 

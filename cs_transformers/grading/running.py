@@ -1,4 +1,4 @@
-"""The runner of graded answers: which process a job belongs into, and a tree that is quick to write and to import."""
+"""The runners of graded answers: which process a job belongs into, and trees that are quick to write and to import."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import contextlib
 import importlib.util
 import marshal
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from cs_transformers.checks import tree
 from cs_transformers.checks.client import Answer, Worker
@@ -18,30 +21,21 @@ from cs_transformers.checks.registry import Exercise
 from cs_transformers.checks.runner import Runner
 
 IN_MEMORY = "/dev/shm"
+PATIENCE = 10  # times the limit of an answer: a solution ends, however busy the machine is
 UNCHECKED = (1).to_bytes(4, "little")  # of a file of compiled code: take it without a look at the source
 
 
 @dataclass
-class GradedRunner(Runner):
-    """Runs answers in the sandbox, and what makes inputs or scores weights in the process of the solutions.
-
-    Args:
-        trusted: The worker of the solutions, in which no student's code ever runs.
-    """
-
-    trusted: Worker | None = field(default=None)
-
-    def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
-        if job.get("check") not in ({exercise.inputs, exercise.scoring} - {""}):
-            return super()._job(exercise, answers, without, seed, **job)
-        runner = Runner(self.package, worker=self.trusted, sources=self.sources)
-        return runner._job(exercise, answers, without, seed, **job)
+class QuickRunner(Runner):
+    """A runner whose trees lie in memory, with compiled code beside every file that an answer leaves as it is."""
 
     @contextlib.contextmanager
     def _tree(self, answers: tree.Answers, without: frozenset[str]) -> Iterator[Path]:
         folder = IN_MEMORY if os.access(IN_MEMORY, os.W_OK | os.X_OK) else None
         with tempfile.TemporaryDirectory(f"-{os.getpid()}", "cst-tree-", folder, ignore_cleanup_errors=True) as made:
-            root = tree.rebuild(Path(made).resolve(), self._sources(), answers, without_helpers=without)
+            os.chmod(made, 0o711)  # who runs beside this answer can neither list this folder nor guess the next name
+            root = Path(made).resolve() / secrets.token_hex(16)
+            tree.rebuild(root, self._sources(), answers, without_helpers=without)
             for path, code in self._compiled.items():
                 if not answers.regions.get(path):
                     target = Path(importlib.util.cache_from_source(str(root / tree.PACKAGE_NAME / path)))
@@ -51,10 +45,44 @@ class GradedRunner(Runner):
 
     @cached_property
     def _compiled(self) -> dict[str, bytes]:
-        """Compiled code of every source, for the files that an answer leaves as they are."""
         found = {}
         for path, text in self._sources().items():
             code = compile(text, path, "exec", dont_inherit=True)
             mark = importlib.util.MAGIC_NUMBER + UNCHECKED + importlib.util.source_hash(text.encode())
             found[path] = mark + marshal.dumps(code)
         return found
+
+
+@dataclass
+class GradedRunner(QuickRunner):
+    """Runs answers in the sandbox, and what makes inputs or scores weights in the process of the solutions.
+
+    Args:
+        trusted: The worker of the solutions, in which no student's code ever runs.
+
+    Raises:
+        ValueError: If the answers that score are not given: they would be the student's.
+    """
+
+    trusted: Worker | None = field(default=None)
+    _given: dict[tuple[str, int], dict[str, np.ndarray]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if self.scoring is None or self.trusted is None:
+            raise ValueError("GradedRunner: expected a worker and answers that score, got none; give the solutions")
+
+    def _prepared(self, exercise: Exercise, answers: tree.Answers, seed: int) -> dict[str, np.ndarray]:
+        """Inputs made by the solutions: the same for all, so made once."""
+        if (exercise.id, seed) not in self._given:
+            prepared = super()._prepared(exercise, answers, seed)
+            if not prepared:
+                return {}
+            self._given[exercise.id, seed] = prepared
+        return self._given[exercise.id, seed]
+
+    def _job(self, exercise: Exercise, answers: tree.Answers, without: frozenset[str], seed: int, **job) -> Answer:
+        if job.get("check") not in ({exercise.inputs, exercise.scoring} - {""}):
+            return super()._job(exercise, answers, without, seed, **job)
+        runner = Runner(self.package, worker=self.trusted, sources=self.sources)
+        patient = {"seconds": PATIENCE * exercise.seconds, **job}
+        return runner._job(exercise, self.scoring, frozenset(), seed, **patient)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -18,6 +20,7 @@ from cs_transformers.checks.tree import Answers
 from cs_transformers.grading import judging, sandbox
 from cs_transformers.grading.judging import HARD_CODED, Judge, exercises, trains
 from cs_transformers.grading.model import Person, Submission
+from cs_transformers.grading.running import GradedRunner
 from cs_transformers.grading.sandbox import Sandbox, SandboxError
 from cs_transformers.grading.wording import picture, plain_sentence
 
@@ -411,6 +414,24 @@ def test_the_solutions_and_the_answers_never_share_a_process(judge: Judge) -> No
     assert judge._worker._process._popen.pid != judge.sandbox._worker._process._popen.pid
     assert judge._graded.trusted is judge._worker
     assert judging.Sandbox is sandbox.Sandbox
+
+
+def test_a_runner_without_solutions_to_score_with_is_refused(judge: Judge) -> None:
+    for missing in ({"scoring": Answers()}, {"trusted": judge._worker}):
+        with pytest.raises(ValueError, match="GradedRunner: expected a worker and answers that score"):
+            GradedRunner(judge.package, worker=judge.sandbox, **missing)
+
+
+@pytest.mark.slow
+def test_the_solution_has_full_marks_thirty_times_on_a_busy_machine(judge: Judge) -> None:
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        records = [judge.grade(handed_in(SOLVED), "1.6") for _ in range(30)]
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    assert [record.points for record in records] == [EXERCISES["1.6"].points] * 30
 
 
 def test_regions_of_the_solutions_are_whole() -> None:
