@@ -231,12 +231,13 @@ class DetectionTransformer(nn.Module):
         self.class_embed = nn.Linear(embed_dim, num_classes + 1)
         self.bbox_embed = BoxHead(embed_dim)
 
-    def forward(self, images: Tensor, pixel_mask: Tensor | None = None) -> Outputs:
+    def forward(self, images: Tensor, pixel_mask: Tensor | None = None, *, query_mask: Tensor | None = None) -> Outputs:
         """Predict a set of objects.
 
         Args:
             images: (N, 3, H, W) in [0, 1], or uint8; smaller ones padded at the right and the bottom.
             pixel_mask: (N, H, W), True or nonzero = a real pixel; None: all are.
+            query_mask: (Q, Q), True or nonzero where a query may look at another; None: everywhere.
 
         Returns:
             "pred_logits" (N, Q, K + 1) and "pred_boxes" (N, Q, 4) as (cx, cy, w, h) in fractions of the real image,
@@ -252,13 +253,15 @@ class DetectionTransformer(nn.Module):
         key_mask = None if real is None else cells.flatten(1)  # (N, S)
         pos = sine_grid(cells, self.embed_dim).flatten(1, 2).to(fmap.dtype)  # (N, S, D)
         memory = self.encoder(fmap.flatten(2).transpose(1, 2), src_key_mask=key_mask, pos=pos)  # (N, S, D)
-        states = self.decode(memory, pos, key_mask)
+        states = self.decode(memory, pos, key_mask, query_mask)
         layers = [
             {"pred_logits": self.class_embed(state), "pred_boxes": self.bbox_embed(state).sigmoid()} for state in states
         ]
         return {**layers[-1], "aux_outputs": layers[:-1]}
 
-    def decode(self, memory: Tensor, pos: Tensor, key_mask: Tensor | None = None) -> list[Tensor]:
+    def decode(
+        self, memory: Tensor, pos: Tensor, key_mask: Tensor | None = None, query_mask: Tensor | None = None
+    ) -> list[Tensor]:
         """Let the queries look at the memory.
 
         The heads read a normed copy of each layer's state; the next layer goes on from the state itself.
@@ -267,6 +270,7 @@ class DetectionTransformer(nn.Module):
             memory: (N, S, D) from the encoder.
             pos: (N, S, D) positions of the cells.
             key_mask: (N, S), True = a real cell; None: all.
+            query_mask: (Q, Q), True or nonzero where a query may look at another; None: everywhere.
 
         Returns:
             The normed state (N, Q, D) of every decoder layer.
@@ -274,7 +278,7 @@ class DetectionTransformer(nn.Module):
         query_pos = self.query_embed.weight.expand(len(memory), -1, -1)  # (N, Q, D)
         state, states = torch.zeros_like(query_pos), []
         for layer in self.decoder.layers:
-            state = layer(state, memory, memory_key_mask=key_mask, query_pos=query_pos, memory_pos=pos)
+            state = layer(state, memory, query_mask, memory_key_mask=key_mask, query_pos=query_pos, memory_pos=pos)
             states.append(self.decoder.norm(state))
         return states
 

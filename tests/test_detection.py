@@ -208,6 +208,20 @@ def test_the_queries_are_a_set() -> None:
     torch.testing.assert_close(model(images)["pred_boxes"], before[:, order], rtol=1e-9, atol=1e-9)
 
 
+def test_a_query_may_be_kept_from_looking_at_others() -> None:
+    """Then each says what it says alone; a mask of ones changes nothing."""
+    model, images = small(), noise(N, 3, 24, 32)
+    whole = model(images)["pred_boxes"]
+    torch.testing.assert_close(model(images, query_mask=torch.ones(Q, Q))["pred_boxes"], whole, rtol=1e-9, atol=1e-9)
+    apart = model(images, query_mask=torch.eye(Q))["pred_boxes"]
+    assert (apart - whole).abs().max() > 1e-7
+    with torch.no_grad():
+        model.query_embed.weight[3] += 1.0
+    changed = model(images, query_mask=torch.eye(Q))["pred_boxes"]
+    torch.testing.assert_close(changed[:, :3], apart[:, :3], rtol=1e-9, atol=1e-9)
+    assert (changed[:, 3] - apart[:, 3]).abs().max() > 1e-7
+
+
 def test_where_a_query_looks_can_be_recorded() -> None:
     model, images = small(), noise(N, 3, 24, 32)
     with recorded_weights(model) as weights:

@@ -66,6 +66,79 @@ def average_precision(
     return figures
 
 
+def found_counts(
+    found: Sequence[Mapping[str, Tensor]],
+    truths: Sequence[Mapping[str, Tensor]],
+    *,
+    threshold: float = 0.5,
+    overlap: float = 0.5,
+) -> dict[str, float]:
+    """Count what a detector gets right at one threshold, which is easier to read than average precision.
+
+    Surest finds first, each takes an object of its class that it overlaps enough and that none has taken. A find that
+    only overlaps a taken one is a duplicate.
+
+    Args:
+        found: For each picture "scores" (m,), "labels" (m,) and "boxes" (m, 4) as (x0, y0, x1, y1) in pixels.
+        truths: For each picture "labels" (M,) and "boxes" (M, 4) in the same form.
+        threshold: Least score of a find that counts.
+        overlap: Least IoU with its object.
+
+    Returns:
+        "recall" (share of the objects that are found), "precision" (share of the finds that take an object) and
+        "duplicates" (duplicates per object), all NaN-free: a share of nothing is 0.
+
+    Raises:
+        ValueError: If the numbers of pictures differ.
+
+    Example:
+        >>> truth = {"labels": torch.tensor([0]), "boxes": torch.tensor([[0.0, 0.0, 9.0, 9.0]])}
+        >>> twice = {name: value.repeat(2, *[1] * (value.dim() - 1)) for name, value in truth.items()}
+        >>> found_counts([{**twice, "scores": torch.tensor([0.9, 0.8])}], [truth])
+        {'recall': 1.0, 'precision': 0.5, 'duplicates': 1.0}
+    """
+    from torchvision.ops import box_iou
+
+    if len(found) != len(truths):
+        got = f"{len(found)} finds for {len(truths)} truths"
+        raise ValueError(explain("found_counts", "found", "one entry for each truth", got, "score one split at a time"))
+    objects = finds = right = duplicates = 0
+    for entry, truth in zip(found, truths, strict=True):
+        sure = entry["scores"] >= threshold
+        order = entry["scores"][sure].argsort(descending=True)
+        labels, boxes = entry["labels"][sure][order], entry["boxes"][sure][order]
+        fits = (box_iou(boxes, truth["boxes"].to(boxes)) >= overlap) & (labels[:, None] == truth["labels"][None])
+        free = torch.ones(len(truth["labels"]), dtype=torch.bool)
+        for row in fits:
+            if bool((row & free).any()):
+                free[(row & free).nonzero()[0]] = False
+            elif bool(row.any()):
+                duplicates += 1
+        objects, finds, right = objects + len(free), finds + len(labels), right + int((~free).sum())
+    shares = right / max(objects, 1), right / max(finds, 1), duplicates / max(objects, 1)
+    return dict(zip(("recall", "precision", "duplicates"), shares, strict=True))
+
+
+def coco_tools() -> tuple[Any, Any]:
+    """Import what average precision is computed with.
+
+    Returns:
+        The classes COCO and COCOeval of pycocotools.
+
+    Raises:
+        ImportError: If pycocotools is not installed; the message says how to get it.
+    """
+    try:
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+    except ImportError as error:
+        raise ImportError(
+            "average_precision: boxes are scored by pycocotools, which is not installed. Type: pip install "
+            '"cs_transformers[score]", or pip install pycocotools'
+        ) from error
+    return COCO, COCOeval
+
+
 def _figure(value: float) -> float:
     return float("nan") if value < 0 else float(value)  # COCO writes -1
 
@@ -73,14 +146,7 @@ def _figure(value: float) -> float:
 def _evaluate(
     found: Sequence[Mapping[str, Tensor]], truths: Sequence[Mapping[str, Tensor]], classes: Sequence[str]
 ) -> Any:
-    try:
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
-    except ImportError as error:
-        raise ImportError(
-            'average_precision: boxes are scored by pycocotools, which is not installed. Type: pip install "cs_trans'
-            'formers[score]", or pip install pycocotools'
-        ) from error
+    COCO, COCOeval = coco_tools()
     truth, finds = COCO(), COCO()
     images = [{"id": number} for number in range(len(truths))]
     categories = [{"id": label, "name": name} for label, name in enumerate(classes)]

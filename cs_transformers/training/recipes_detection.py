@@ -22,7 +22,7 @@ from cs_transformers.detection import ConvPyramid, DetectionTransformer, post_pr
 from cs_transformers.errors import check_choice, explain
 from cs_transformers.matching import SetCriterion
 from cs_transformers.training.batches import to_device
-from cs_transformers.training.box_scores import average_precision
+from cs_transformers.training.box_scores import average_precision, coco_tools
 from cs_transformers.training.checkpoints import load_checkpoint, save_checkpoint
 from cs_transformers.training.config import FitConfig
 from cs_transformers.training.evaluation import LossFunction, eval_mode, mean_loss
@@ -324,7 +324,9 @@ def train_detector(
 
     Raises:
         FileNotFoundError: If the data is not on disk.
+        ImportError: If pycocotools, which scores boxes, is not installed.
     """
+    coco_tools()  # a long training must not fail at its first evaluation
     recipe = recipe or (scenes_recipe() if str(data) == "scenes" else photos_recipe())
     train = train if train is not None else load_boxes(data, "train", side=recipe.side)
     val = val if val is not None else load_boxes(data, "val", side=recipe.side)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cs_transformers.training.box_scores import average_precision
+from cs_transformers.training.box_scores import average_precision, found_counts
 
 CLASSES = ("circle", "square")
 BOXES = torch.tensor([[0.0, 0.0, 40.0, 40.0], [50.0, 0.0, 90.0, 40.0]])
@@ -90,6 +90,18 @@ def test_it_equals_torchmetrics() -> None:
     names = {"ap": "map", "ap50": "map_50", "ap75": "map_75", "ap_small": "map_small", "ap_large": "map_large"}
     for ours, theirs in names.items():
         assert figures[ours] == pytest.approx(expected[theirs].item(), abs=1e-6)
+
+
+def test_counts_tell_finds_misses_and_duplicates_apart() -> None:
+    boxes = torch.cat((BOXES[[0, 0, 1]], BOXES[1:] + 200))
+    found = [entry([0, 0, 1, 0], boxes, [0.9, 0.8, 0.7, 0.6]), entry([], torch.zeros(0, 4), [])]
+    truths = [entry([0, 0], BOXES), entry([1], BOXES[:1])]
+    figures = found_counts(found, truths)
+    assert figures == pytest.approx({"recall": 1 / 3, "precision": 1 / 4, "duplicates": 1 / 3})
+    assert found_counts(found, truths, threshold=0.85)["precision"] == 1.0
+    assert found_counts([], []) == {"recall": 0.0, "precision": 0.0, "duplicates": 0.0}
+    with pytest.raises(ValueError, match="found must be one entry for each truth"):
+        found_counts(found, truths[:1])
 
 
 def test_nothing_is_printed(capsys: pytest.CaptureFixture) -> None:
