@@ -23,7 +23,7 @@ from pathlib import Path
 
 from cs_transformers.checks import EXERCISES, NOTEBOOKS, Verdict, edition, front, tree
 from cs_transformers.checks.edition import Edition
-from cs_transformers.checks.markers import MarkerError, lift, read_source
+from cs_transformers.checks.markers import MarkerError, Region, lift, read_source
 from cs_transformers.course import classroom
 from cs_transformers.course.archives import write_zip
 from cs_transformers.course.cells import inline_answers, is_notebook
@@ -165,7 +165,7 @@ def collect(home: Path, release: Edition) -> Collected:
 
 
 def reduced(text: str, path: str) -> str:
-    r"""A source with its answer regions alone, each in the very lines where it stands; it parses where they do.
+    r"""A source with its answer regions and the functions they stand in, every line in its place; it parses.
 
     Args:
         text: The source.
@@ -176,14 +176,34 @@ def reduced(text: str, path: str) -> str:
 
     Example:
         >>> reduced("def f():\n  x = 1\n  ### BEGIN ANSWER 1.4\n  return 1\n  ### END ANSWER 1.4\n", "a.py")
-        '\ndef answer():\n  ### BEGIN ANSWER 1.4\n  return 1\n  ### END ANSWER 1.4\n'
+        'def f():\n\n  ### BEGIN ANSWER 1.4\n  return 1\n  ### END ANSWER 1.4\n'
     """
-    lines, kept = text.splitlines(), []
-    for region in lift(text, path).values():
-        header = ["def answer():"] if region.indent and _says_something(region.body) else []
-        kept += [""] * (region.first - 1 - len(kept) - len(header)) + header
-        kept += lines[region.first - 1 : region.last]
-    return "\n".join(kept) + "\n"
+    lines, regions = text.splitlines(), list(lift(text, path).values())
+    kept = {number for region in regions for number in range(region.first, region.last + 1)}
+    answered = [region for region in regions if region.indent and _says_something(region.body)]
+    kept |= _headers(lines, answered)
+    shown = [line if number in kept else "" for number, line in enumerate(lines, start=1)]
+    return "\n".join(shown).rstrip() + "\n"
+
+
+def _headers(lines: list[str], regions: list[Region]) -> set[int]:
+    """Numbers of the lines from ``class`` or ``def`` to the colon, around regions whose bodies are set aside."""
+    skeleton = list(lines)
+    for region in regions:
+        inside = range(region.first, region.last - 1)
+        for index in inside:
+            skeleton[index] = f"{region.indent}pass" if index == inside[0] else ""
+    try:
+        nodes = list(ast.walk(ast.parse("\n".join(skeleton))))
+    except (SyntaxError, ValueError):  # something else is broken there: the regions alone can be read all the same
+        return set()
+    return {
+        number
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and any(node.lineno < region.first <= (node.end_lineno or 0) for region in regions)
+        for number in range(node.lineno, node.body[0].lineno)
+    }
 
 
 def _says_something(body: str) -> bool:

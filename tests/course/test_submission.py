@@ -109,8 +109,20 @@ def test_a_reduced_file_parses_and_keeps_every_answer_in_its_lines(home: Path) -
     small = submission.reduced(text, "attention.py")
     ast.parse(small)
     assert lift(small) == lift(text), "a verdict names lines of the student's own file"
-    assert "class MultiHeadAttention" not in small
+    outside = [line for line in small.splitlines() if line.strip() and line not in lift_lines(small)]
+    assert [line for line in outside if line.lstrip().startswith(("def ", "class "))], "functions are named"
+    assert set(outside) <= set(text.splitlines()), "nothing looks like a change of the file"
+    assert "Example:" not in small, "docstrings stay behind"
     assert len(small) < len(text) / 3
+
+
+def lift_lines(text: str) -> set[str]:
+    return {line for region in lift(text).values() for line in region.body.splitlines()}
+
+
+def test_a_file_broken_elsewhere_still_gives_its_regions() -> None:
+    text = "def f(:\n    ### BEGIN ANSWER 1.4\n    return 1\n    ### END ANSWER 1.4\n"
+    assert lift(submission.reduced(text, "attention.py")) == lift(text)
 
 
 @pytest.mark.parametrize("body", ["", "    # only a comment\n"])
