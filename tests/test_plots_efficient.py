@@ -67,13 +67,16 @@ def test_window_grids_write_the_numbers_and_colour_the_windows() -> None:
             plots.window_grids({"before": numbers}, windows)
 
 
-def test_error_curves_have_one_line_per_method() -> None:
-    figure = plots.error_curves([1, 2, 4], {"a": [3, 2, 1], "b": [1, 1, 1]}, xlabel="features")
-    axes = figure.axes[0]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
-    assert axes.get_xlabel() == "features"
+def test_error_curves_have_a_panel_per_input_and_a_line_per_method() -> None:
+    one = {"a": [3, 2, 1], "b": [1, 1, 1]}
+    figure = plots.error_curves([1, 2, 4], {"left": one, "right": one}, xlabel="features")
+    assert [axes.get_title() for axes in figure.axes] == ["left", "right"]
+    assert legend_of(figure) == ["a", "b"]
+    assert figure.axes[1].get_xlabel() == "features"
     with pytest.raises(ValueError, match="'a' must be 3 numbers, got 2"):
-        plots.error_curves([1, 2, 4], {"a": [3, 2]}, xlabel="")
+        plots.error_curves([1, 2, 4], {"left": {"a": [3, 2]}}, xlabel="")
+    with pytest.raises(ValueError, match="the panels must be one or more"):
+        plots.error_curves([1, 2, 4], {}, xlabel="")
 
 
 def test_accuracy_and_cost_has_a_point_and_a_range_for_each_method() -> None:

@@ -17,7 +17,7 @@ from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
 from cs_transformers.plots.style import COLOURS, MARKERS, SEQUENTIAL
 
 # Text stays readable on these.
-SHADES = ["#BBD9EA", "#F7DDAE", "#B5E3D3", "#F2C4A8", "#DCEFFA", "#EBD0E0", "#FAF6C4", "#D9D9D9", "#C7CEEA"]
+SHADES = ["#BBD9EA", "#F7DDAE", "#B5E3D3", "#D9D9D9", "#DCEFFA", "#EBD0E0", "#FAF6C4", "#F2C4A8", "#C7CEEA"]
 
 
 def softmax_in_blocks(scores: Any, size: int) -> Figure:
@@ -152,32 +152,39 @@ def window_grids(grids: Mapping[str, Any], windows: Mapping[str, Any]) -> Figure
     return figure
 
 
-def error_curves(budgets: Any, errors: Mapping[str, Any], *, xlabel: str) -> Figure:
-    """Draw how far approximations are from exact attention, over what they may spend.
+def error_curves(budgets: Any, errors: Mapping[str, Mapping[str, Any]], *, xlabel: str) -> Figure:
+    """Draw how far approximations are from exact attention, over what they may spend, side by side for several inputs.
 
     Args:
         budgets: (n,) what a method may spend on each query.
-        errors: Name -> (n,) relative differences.
+        errors: Title of a panel -> name of a method -> (n,) relative differences.
         xlabel: What is spent.
 
     Returns:
-        The figure.
+        The figure, all panels in one scale.
 
     Raises:
-        ValueError: If a curve has another length than ``budgets``.
+        ValueError: If there is no panel, or a curve has another length than ``budgets``.
     """
     x = as_array("error_curves", "budgets", budgets, 1)
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for marker, (name, y) in zip(itertools.cycle(MARKERS), as_arrays("error_curves", errors, 1).items(), strict=False):
-        if y.shape != x.shape:
-            fix = "give one error per budget"
-            raise ValueError(explain("error_curves", repr(name), f"{len(x)} numbers", len(y), fix))
-        axes.plot(x, y, marker=marker, label=name)
-    axes.set(xscale="log", xlabel=xlabel, ylabel="relative difference", title="distance from exact attention")
-    axes.set_xticks(x, [f"{budget:g}" for budget in x])
-    axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    if not errors:
+        fix = "pass {title: {method: errors}}"
+        raise ValueError(explain("error_curves", "the panels", "one or more", "none", fix))
+    size = (4.6 * len(errors), 3.4)
+    figure, panels = plt.subplots(1, len(errors), figsize=size, squeeze=False, sharey=True, layout="constrained")
+    for axes, (title, curves) in zip(panels[0], errors.items(), strict=True):
+        named = as_arrays("error_curves", curves, 1)
+        for marker, (name, y) in zip(itertools.cycle(MARKERS), named.items(), strict=False):
+            if y.shape != x.shape:
+                fix = "give one error per budget"
+                raise ValueError(explain("error_curves", repr(name), f"{len(x)} numbers", len(y), fix))
+            axes.plot(x, y, marker=marker, label=name)
+        axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
+        axes.axhline(1, color="#999999", linewidth=0.8, linestyle=":")  # as far as zero is
+        axes.set_xticks(x, [f"{budget:g}" for budget in x])
+        axes.minorticks_off()
+    panels[0][0].set_ylabel("distance from exact attention")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
