@@ -101,12 +101,14 @@ def score_sweep(
         One row per width: ``width`` and what ``score_statistics`` returns, as plain numbers.
 
     Raises:
-        ValueError: If a width is no multiple of ``num_heads``.
+        TypeError: If a number is not whole.
+        ValueError: If a width is no multiple of ``num_heads``, or ``tokens`` is below 1.
 
     Example:
         >>> [round(row["scaled_variance"], 1) for row in score_sweep([16, 256])]
         [1.0, 1.0]
     """
+    check_count("score_sweep", "tokens", tokens)
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for width in widths:

@@ -500,6 +500,9 @@ def _check_loss(
     check_probability(who, "label_smoothing", label_smoothing)
     check_choice(who, "mean_over", mean_over, ("words", "positions"))
     captions = check_ids(who, "captions", captions, V)
+    if null >= V:
+        expected = f"an id of the vocabulary of {V} words, 0 to {V - 1}"
+        raise ValueError(explain(who, "null", expected, null, "pass word_to_idx['<NULL>'], or padding would count"))
     if captions.device != scores.device:
         raise ValueError(
             explain(who, "captions", f"on {scores.device} like scores", captions.device, "move it with .to()")

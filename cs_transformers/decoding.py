@@ -10,6 +10,7 @@ former row ``index[i]``: beam search moves the memories of its hypotheses around
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -190,6 +191,7 @@ def beam_search(
         The sentences, (N, T) int64 as of ``greedy_decode``, and their normalised scores, (N,).
 
     Raises:
+        TypeError: If an argument is of the wrong type.
         ValueError: If ``max_length`` or ``beam_size`` is below 1, ``alpha`` negative, two special ids are equal, or
             the model gives NaN.
 
@@ -300,6 +302,8 @@ def _check_search(who: str, batch_size: int, start: int, end: int, null: int, ma
 
 def _check_beam(beam_size: int, alpha: float) -> None:
     check_count("beam_search", "beam_size", beam_size)
+    if isinstance(alpha, bool) or not isinstance(alpha, Real):
+        raise TypeError(explain("beam_search", "alpha", "a number", f"{alpha!r} ({type(alpha).__name__})", "pass 0.0"))
     if not 0 <= alpha < float("inf"):
         fix = "pass 0 to compare sums of log-probabilities, 1 to compare their means"
         raise ValueError(explain("beam_search", "alpha", "a finite number of at least 0", alpha, fix))

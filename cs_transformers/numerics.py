@@ -27,19 +27,21 @@ def relative_error(x: Any, y: Any) -> float:
         The error; 0 for equal inputs, at most 1, NaN where a number is NaN.
 
     Raises:
+        TypeError: If one of them holds no real numbers.
         ValueError: If the shapes differ or there is nothing to compare.
 
     Example:
         >>> round(relative_error([1.0, 2.0], [1.0, 2.2]), 4)
         0.0476
     """
-    first, second = _as_double(x), _as_double(y)
+    first, second = _as_double("x", x), _as_double("y", y)
     if first.shape != second.shape:
         expected, got = f"of the shape of x, {tuple(first.shape)}", tuple(second.shape)
         raise ValueError(explain("relative_error", "y", expected, got, "compare results of the same shape"))
     if first.numel() == 0:
         raise ValueError(explain("relative_error", "x", "not empty", tuple(first.shape), "compare at least one number"))
-    return ((first - second).abs() / (first.abs() + second.abs()).clamp(min=1e-8)).max().item()
+    error = (first - second).abs() / (first.abs() + second.abs()).clamp(min=1e-8)
+    return error.masked_fill(first == second, 0.0).max().item()  # two infinities too are equal
 
 
 def gradient_check(
@@ -70,14 +72,30 @@ def gradient_check(
 
     Raises:
         TypeError: If no input is a floating tensor, or the function returns no floating tensor.
-        ValueError: If the function answers the same inputs differently, as with active dropout, or ``gradients``
-            returns the wrong shapes.
+        ValueError: If ``step`` is not positive, the function answers the same inputs differently, as with active
+            dropout, or ``gradients`` returns the wrong shapes.
 
     Example:
         >>> gradient_check(lambda x: x.sin(), torch.tensor([0.3, 1.2])) < 1e-6
         True
     """
     check_count("gradient_check", "max_entries", max_entries)
+    if not step > 0:
+        raise ValueError(explain("gradient_check", "step", "above 0", step, "leave out step, or pass 1e-5"))
+    if not isinstance(inputs, (Tensor, list, tuple)):
+        fix = "wrap a number with torch.tensor"
+        raise TypeError(explain("gradient_check", "inputs", "a tensor or a list", type(inputs).__name__, fix))
+    with torch.inference_mode(False), torch.enable_grad():  # whatever block the caller stands in
+        return _largest_error(function, inputs, gradients, step, max_entries)
+
+
+def _largest_error(
+    function: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    gradients: Gradients | None,
+    step: float,
+    max_entries: int,
+) -> float:
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     arguments = [_leaf(argument) if _is_floating(argument) else argument for argument in arguments]
     if isinstance(function, nn.Module):
@@ -184,6 +202,13 @@ def _leaf(tensor: Tensor) -> Tensor:
     return tensor.detach().to(torch.float64, copy=True).contiguous().requires_grad_()
 
 
-def _as_double(value: Any) -> Tensor:
-    tensor = value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+def _as_double(name: str, value: Any) -> Tensor:
+    try:
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        tensor = None
+    if tensor is None or tensor.is_complex():
+        got = type(value).__name__ if tensor is None else tensor.dtype
+        fix = "compare real and imaginary parts by themselves" if tensor is not None else "pass tensors or arrays"
+        raise TypeError(explain("relative_error", name, "real numbers of one shape", got, fix))
     return tensor.detach().to("cpu", torch.float64)

@@ -103,6 +103,8 @@ def test_a_sweep_repeats_itself_and_leaves_the_generator_alone() -> None:
     before = torch.get_rng_state()
     assert score_sweep([8, 16], seed=4) == score_sweep([8, 16], seed=4)
     assert score_sweep([8, 16], seed=4) != score_sweep([8, 16], seed=5)
+    with pytest.raises(ValueError, match="score_sweep: tokens must be a positive whole number, got 0"):
+        score_sweep([8], tokens=0)
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -860,6 +860,7 @@ def test_half_precision_scores_do_not_overflow_the_sum(dtype: torch.dtype) -> No
         ),
         ({"null": None}, TypeError, "null must be a whole number of at least 0, got None"),
         ({"null": -100}, ValueError, "null must be a whole number of at least 0, got -100"),
+        ({"null": V}, ValueError, f"null must be an id of the vocabulary of {V} words, 0 to {V - 1}, got {V}"),
         ({"label_smoothing": 1.5}, ValueError, "label_smoothing must be a probability from 0 to 1, got 1.5"),
         ({"mean_over": "batch"}, ValueError, "mean_over must be one of 'words', 'positions', got 'batch'"),
     ],

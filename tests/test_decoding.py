@@ -376,6 +376,8 @@ def test_a_beam_refuses_a_bad_length_exponent(alpha: float) -> None:
 
 
 def test_a_beam_refuses_no_beams_and_a_state_that_cannot_move() -> None:
+    with pytest.raises(TypeError, match=r"alpha must be a number, got '0.6' \(str\)"):
+        beam_search(model_step, Prefix(torch.zeros(2), torch.zeros(2)), 2, max_length=3, alpha="0.6", **SPECIAL)
     with pytest.raises(ValueError, match="beam_size must be a positive whole number, got 0"):
         beam_search(model_step, Prefix(torch.zeros(2), torch.zeros(2)), 2, max_length=3, beam_size=0, **SPECIAL)
     with pytest.raises(TypeError, match=r"state must be an object with reorder\(index\), got NoneType"):

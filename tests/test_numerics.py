@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,6 +55,20 @@ def test_tensors_arrays_lists_and_numbers_are_compared_alike() -> None:
 
 def test_a_nan_is_not_taken_for_agreement() -> None:
     assert np.isnan(relative_error([1.0, float("nan")], [1.0, 1.0]))
+
+
+def test_equal_infinities_are_equal_and_others_are_not() -> None:
+    assert relative_error([math.inf, -math.inf, 1.0], [math.inf, -math.inf, 1.0]) == 0.0
+    assert not relative_error([math.inf], [-math.inf]) < 1e-6
+    assert not relative_error([math.inf], [1.0]) < 1e-6
+
+
+@pytest.mark.parametrize("block", [torch.no_grad, torch.inference_mode])
+def test_a_right_gradient_passes_wherever_it_is_checked(block: type) -> None:
+    with block():
+        x = torch.linspace(-1, 1, 5)
+        assert gradient_check(torch.sin, x) < 1e-6
+        assert gradient_check(lambda x: x.detach() * x, x) > 0.1  # and a wrong one does not
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
@@ -215,6 +230,10 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
         ValueError,
         "max_entries must be a positive whole",
     )
+    yield "no step", lambda: gradient_check(torch.sin, x, step=0.0), ValueError, "step must be above 0, got 0.0"
+    yield "a number", lambda: gradient_check(torch.sin, 0.5), TypeError, "inputs must be a tensor or a list, got float"
+    yield "nothing", lambda: relative_error(None, x), TypeError, "x must be real numbers of one shape, got NoneType"
+    yield "complex", lambda: relative_error(x, x * 1j), TypeError, "y must be real numbers of one shape, got torch.comp"
     yield (
         "float32",
         lambda: gradient_check(MultiHeadAttention(6, 2).eval().forward, [noise(2, 3, 6)] * 3),

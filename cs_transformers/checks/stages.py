@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from .client import Answer
 from .comparison import Difference, compare_kinds, compare_values, size_of
 
@@ -188,14 +186,3 @@ def points_of(parts: dict[str, int], outcome: Outcome) -> int:
         elif earned and outcome.parts[part] is False:
             earned[-1] = 0
     return sum(earned)
-
-
-def same_numbers(one: np.ndarray, other: np.ndarray, scale: float | None = None) -> bool:
-    """Whether two arrays agree in shape and, within the tolerance, in every entry.
-
-    Args:
-        one: An array.
-        other: Another.
-        scale: Size that errors are relative to.
-    """
-    return one.shape == other.shape and compare_values(one, other, scale) is None
