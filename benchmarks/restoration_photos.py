@@ -18,7 +18,6 @@ from cs_transformers.tiling import tile_starts
 from cs_transformers.training.image_scores import psnr, ssim
 from cs_transformers.training.recipes_restoration import photo_recipe, score_photos, train_restorer
 
-PUBLISHED_BICUBIC = 33.66  # dB on Y, Set5 x2, 2-pixel border, as in Dong et al. 2016, table 2
 CHECKPOINT_EVERY, NOISE_SEED, TILES = 250, 7, 64
 TASKS = ("denoise30", "denoise50")
 

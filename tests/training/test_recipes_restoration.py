@@ -13,7 +13,7 @@ from torch import nn
 
 from cs_transformers.data.restoration_sets import PhotoPair
 from cs_transformers.data.textures import make_textures
-from cs_transformers.restoration import ImageRestorationTransformer, bicubic, contrastive_loss
+from cs_transformers.restoration import TASKS, ImageRestorationTransformer, bicubic, contrastive_loss
 from cs_transformers.training import recipes_restoration as recipes
 from cs_transformers.training import recipes_texture
 from cs_transformers.training.recipes_restoration import (
@@ -160,6 +160,18 @@ def test_the_global_stream_does_not_matter_and_stays_where_it_is(monkeypatch: py
     torch.manual_seed(2)
     second = train_restorer("textures", tiny(steps=1)).model.state_dict()
     assert all(torch.equal(second[name], value) for name, value in first.items())
+
+
+def test_one_model_learns_all_six_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipes, "VAL_IMAGES", 4)
+    trained = train_restorer("textures", tiny(TASKS, steps=12, evaluate_every=6))
+    assert {name for name in trained.history.rows[-1] if name.startswith("val_gain_")} == {
+        f"val_gain_{t}" for t in TASKS
+    }
+    untouched = tiny(TASKS).build()
+    moved = {task for task in TASKS if trained.model.tails[task][-1].weight.abs().sum() > 0}
+    assert untouched.tails["x2"][-1].weight.abs().sum() == 0
+    assert len(moved) >= 4  # twelve draws of six
 
 
 def test_step_0_is_the_baseline() -> None:
