@@ -83,6 +83,7 @@ class Ending:
         quiet = self.reported and self.whole() and not self.malformed
         state, detail = ("", "") if quiet else self.state()
         found = [f"ended by {detail}" if detail.startswith("SIG") else detail] if state == "crashed" else []
+        found += ["it ended its own process"] if state == "exited early" else []
         found += ["it took too much memory"] if state == "memory" else []
         found += ["it wrote what is no answer of a check"] if self.malformed else []
         left = self.report.get("left", 0)

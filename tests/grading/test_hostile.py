@@ -22,20 +22,17 @@ from cs_transformers.checks.tree import Answers
 from cs_transformers.grading import sandbox as sandboxes
 from cs_transformers.grading.judging import Judge
 from cs_transformers.grading.model import Person, Record, Submission
-from cs_transformers.grading.sandbox import Sandbox
 
 SOLVED = reference_answers()
 ALL = [pytest.param(one, id=one.name, marks=[] if one.quick else [pytest.mark.slow]) for one in HOSTILE]
 MAGIC = 3.0 * 41521.25 + 0.5
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+@pytest.fixture(scope="module", autouse=True)
+def _own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
-        patch.setenv("CST_SECRET", "of the judge alone")
-        with Sandbox() as sandbox, Judge(key=b"hostile answers", sandbox=sandbox) as judge:
-            yield judge
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from cs_transformers.grading import judging, sandbox
 from cs_transformers.grading.judging import HARD_CODED, Judge, exercises, trains
 from cs_transformers.grading.model import Person, Submission
 from cs_transformers.grading.running import GradedRunner
-from cs_transformers.grading.sandbox import Sandbox, SandboxError
-from cs_transformers.grading.wording import picture, plain_sentence
+from cs_transformers.grading.sandbox import SandboxError
 
 SOLVED = reference_answers()
 CODED = [id for id, one in EXERCISES.items() if one.parts]
@@ -41,12 +39,6 @@ MISTAKES = [
     for id in CODED
     for index, one in enumerate(mistakes_of(id))
 ]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Sandbox() as sandbox, Judge(key=b"a key of some bytes", sandbox=sandbox) as judge:
-        yield judge
 
 
 def handed_in(answers: Answers, **fields: object) -> Submission:
@@ -230,48 +222,6 @@ def test_an_answer_to_the_visible_inputs_alone_is_wrong_and_told_so(judge: Judge
     assert (record.state, record.points) == ("wrong", 0)
     if judge.sandbox.isolates("files"):
         assert record.lines == (HARD_CODED,)
-
-
-def test_the_sentence_of_a_graded_run_holds_no_word_of_the_answer() -> None:
-    from cs_transformers.checks.client import Answer
-    from cs_transformers.checks.stages import examine
-
-    expected = Answer("answered", arrays={"values/x": np.zeros((2, 3))}, kinds={"values/x": "float64 tensor"})
-    secret = "return self.proj(context)"
-    told = []
-    for answer in (
-        Answer("answered", arrays={"values/x": np.zeros((2, 3))}, kinds={"values/x": secret}),
-        Answer("answered", texts={"values/x": secret}, kinds={"values/x": secret}),
-        Answer("answered", arrays={"values/x": np.zeros((1,) * 9)}, kinds={"values/x": "float64 tensor"}),
-        Answer("answered", errors=[{"part": "values", "type": secret, "bases": [secret, "ValueError", "Exception"],
-                                    "message": secret, "file": secret, "line": 7}]),
-        Answer("answered", errors=[{"part": "values", "type": secret, "bases": [secret], "message": secret,
-                                    "file": "attention.py", "line": 12_345_678}]),
-    ):  # fmt: skip
-        finding = examine("values", expected, answer)
-        told.append(plain_sentence(finding, expected, answer, {"attention.py": ""}))
-        assert picture(finding, expected, answer) == {}
-    assert not [sentence for sentence in told if secret in sentence or "12345678" in sentence]
-    assert told[0] == "values: dtype of x: expected float64 tensor, got something else"
-    assert told[3] == "values: it ends with ValueError"
-    assert told[4] == "values: it ends with an exception of its own"
-
-
-def test_pictures_are_windows_of_twelve_around_the_first_difference() -> None:
-    from cs_transformers.checks.client import Answer
-    from cs_transformers.checks.stages import examine
-
-    right = np.arange(2 * 30 * 40, dtype=float).reshape(2, 30, 40)
-    got = right.copy()
-    got[1, 20, 25], got[1, 20, 26] = 0.5, np.nan
-    kinds = {"values/x": "float64 tensor"}
-    expected, answer = (Answer("answered", arrays={"values/x": array}, kinds=kinds) for array in (right, got))
-    shown = picture(examine("values", expected, answer), expected, answer)
-    assert shown["label"] == "values: x [1]"
-    assert shown["starts"] == [9, 14]
-    assert np.shape(shown["expected"]) == np.shape(shown["got"]) == (12, 12)
-    assert shown["got"][11][11] == 0.5
-    assert shown["expected"][11][11] == float(f"{right[1, 20, 25]:.4g}")
 
 
 # ---- states ---------------------------------------------------------------------------------------------------------

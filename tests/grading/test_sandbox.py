@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,23 +187,6 @@ def test_a_folder_below_the_interpreters_own_can_be_hidden(tier: str, tree: str)
     assert seen["beside"] > 0
 
 
-def test_outer_folders_are_shown_before_inner_ones_are_hidden_and_inner_ones_shown_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkout, interpreter = tmp_path / "checkout", tmp_path / "checkout" / "venv"
-    interpreter.mkdir(parents=True)
-    for name in ("prefix", "base_prefix", "exec_prefix", "base_exec_prefix"):
-        monkeypatch.setattr(sys, name, str(interpreter))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), str(checkout), str(tmp_path / "nothing of it is loaded"), ""])
-    loaded = types.SimpleNamespace(__file__=str(tmp_path / "torch" / "__init__.py"))
-    monkeypatch.setitem(sys.modules, "loaded_from_there", loaded)
-    plan = [(place, show) for place, show in confine._plan([str(checkout)]) if place.startswith(str(tmp_path))]
-    assert plan == [(str(tmp_path), True), (str(checkout), False), (str(interpreter), True)]
-    monkeypatch.setattr(sys, "path", [str(checkout)])
-    plan = [(place, show) for place, show in confine._plan([str(checkout)]) if place.startswith(str(tmp_path))]
-    assert plan == [(str(interpreter), True)], "what nobody shows need not be hidden"
-
-
 @pytest.mark.slow
 def test_the_strongest_tier_that_works_is_taken() -> None:
     with Sandbox() as sandbox:
@@ -344,17 +326,3 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_processes_below_a_process_are_found_and_gone_ones_have_no_memory() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert child.pid in confine.descendants(os.getpid())
-        assert _wait(lambda: confine.own_memory(child.pid) > 0)
-        child.kill()
-    assert child.pid not in confine.descendants(os.getpid())
-    assert confine.own_memory(child.pid) == 0
-
-
-def test_limits_of_an_unknown_system_call_are_told_by_name() -> None:
-    with pytest.raises(OSError, match="umount2: "):
-        confine._call("umount2", b"/no/such/mount", 0)
