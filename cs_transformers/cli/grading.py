@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -11,6 +14,7 @@ from rich.table import Table
 
 from .common import STATE_STYLE, TROUBLE, USAGE, app
 
+INTERRUPTED = 130
 GRADES = typer.Argument(help="Folder that `cst grade` wrote.", metavar="GRADES")
 SANDBOX = typer.Option("--require-sandbox", help="Refuse to run where students' code cannot be isolated.")
 
@@ -46,7 +50,7 @@ def grade(
             raise typer.Exit(USAGE)
         classroom, conflicts = merge_pages(out, merge)
     else:
-        with _bar(console) as bar:
+        with _troubles(console), _bar(console) as bar:
             task = bar.add_task("taking in", total=None)
             classroom = run.grade(
                 submissions, out, jobs=jobs, resume=resume, only=asked, nbval=nbval, scheduler=scheduler,
@@ -56,6 +60,21 @@ def grade(
         classroom, conflicts = merge_pages(out, merge) if merge else (classroom, [])
     _show(console, classroom, conflicts, out)
     raise typer.Exit(TROUBLE if classroom.ungraded else 0)
+
+
+@contextlib.contextmanager
+def _troubles(console: Console) -> Iterator[None]:
+    """Say in a line what stops a run: isolation that is missing, or a hand on the keyboard."""
+    from cs_transformers.grading.sandbox import SandboxError
+
+    try:
+        yield
+    except SandboxError as error:
+        print(f"cst: {error}", file=sys.stderr)
+        raise typer.Exit(TROUBLE) from None
+    except KeyboardInterrupt:
+        console.print("stopped; the same command with --resume goes on")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _bar(console: Console) -> object:
@@ -113,7 +132,8 @@ def explain(
     """Judge one exercise of one student again, with the seeds of the run, and say everything that is known."""
     from cs_transformers.grading.explain import explain_verdict
 
-    found = explain_verdict(grades, student, exercise, require_sandbox=require_sandbox)
+    with _troubles(Console()):
+        found = explain_verdict(grades, student, exercise, require_sandbox=require_sandbox)
     submission, record = found.student.submission, found.again
     print(f"{student} {exercise}: {record.state}, {record.points} of {record.out_of} points")
     print(f"  handed in as {submission.source}, attempt {submission.attempt} of {found.student.attempts}")

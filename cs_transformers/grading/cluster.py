@@ -48,7 +48,7 @@ def grade_on_cluster(
     """
     distributed = _distributed()
     try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = distributed.Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
         want = "the address of a Dask scheduler, such as tcp://10.0.0.1:8786"
         got = f"{address}, where none answers ({type(error).__name__})"

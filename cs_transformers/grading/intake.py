@@ -10,19 +10,16 @@ import hashlib
 import json
 import re
 import shutil
-import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
 from pathlib import Path
 
 from cs_transformers.checks import EXERCISES
 from cs_transformers.checks.markers import HELPERS, find_regions, is_stub, make_stubs, read_source
 from cs_transformers.checks.tree import PACKAGE, PACKAGE_NAME, Answers, read_answers
 
-from .archives import IGNORED, PACKED, Contents, zip_name
+from .archives import Contents
+from .deliveries import Delivery, attempts, by_person, deliveries_of, owned
 from .model import Person, Submission
-from .names import Named, natural, read_name
+from .names import natural
 from .notebook_cells import TEXT_LIMIT, Sheet, edits, is_written, read_sheet
 from .repairs import mend, to_text
 from .roster import Roster, read_roster, slug
@@ -30,22 +27,6 @@ from .roster import Roster, read_roster, slug
 _TEXT_FILE = re.compile(r"^(\d{1,2}\.\d{1,2})\.(?:md|txt)(?:\.txt)?$")
 _MARKER_HINT = re.compile(rb"#[ \t]*BEGIN[ \t]+(?:ANSWER|SOLUTION)[ \t]+(\d+\.\d+)", re.IGNORECASE)
 _HEAVY = 1 << 20
-
-
-@dataclass
-class _Delivery:
-    """What one name brought, read when its turn comes: a whole class does not fit into memory."""
-
-    source: str
-    named: Named
-    read: Callable[[Contents], None] = lambda _contents: None
-    notes: list[str] = field(default_factory=list)
-
-    @cached_property
-    def contents(self) -> Contents:
-        contents = Contents(repairs=[*self.notes, *["the learning platform marked it late"] * self.named.late])
-        self.read(contents)
-        return contents
 
 
 def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[Submission]:
@@ -71,18 +52,18 @@ def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[S
     pristine = course_files()
     if work.exists():
         shutil.rmtree(work)
-    found = [_owned(delivery, class_list) for delivery in _deliveries(submissions)]
+    found = [owned(delivery, class_list) for delivery in deliveries_of(submissions)]
     if not found:
         raise ValueError(
             f"take_in: expected submissions in {submissions}, got none; give the folder that holds one folder, zip or "
             "set of files per student"
         )
     taken: list[Submission] = []
-    for person, deliveries in _by_person(found, class_list):
+    for person, deliveries in by_person(found, class_list):
         home = work / slug(person.id)
         if home.exists():  # ids that differ in case or signs only
             home = work / f"{home.name}-{hashlib.sha256(person.id.encode()).hexdigest()[:8]}"
-        for attempt, delivery in enumerate(_attempts(deliveries), start=1):
+        for attempt, delivery in enumerate(attempts(deliveries), start=1):
             taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine))
         for delivery in deliveries:
             vars(delivery).pop("contents", None)  # what is taken in lies on the disk now
@@ -99,144 +80,7 @@ def course_files(package: Path = PACKAGE) -> dict[str, str]:
     return {file: make_stubs(read_source(package / file), file) for file in files}
 
 
-# ---- whose is what ------------------------------------------------------------------------------------------------
-
-
-def _deliveries(submissions: Path) -> Iterator[_Delivery]:
-    if submissions.is_file():
-        yield from _of_archive(submissions)
-        return
-    names = sorted((entry for entry in submissions.iterdir() if not IGNORED.match(entry.name)), key=_by_name)
-    if any(entry.name == PACKAGE_NAME and entry.is_dir() for entry in names):
-        names = [submissions]
-    meta = _gradescope_names(submissions / "submission_metadata.yml")
-    for path in names:
-        if path.is_file() and path.suffix in (".yml", ".csv", ".html"):
-            continue
-        name = path.name if path.is_file() or path.is_symlink() else ""
-        read = partial(Contents.add_path, path=path, name=name)
-        yield _Delivery(path.name, read_name(meta.get(path.name, path.name)), read)
-
-
-def _of_archive(path: Path) -> Iterator[_Delivery]:
-    """A zip of many students, or of one: that one has a folder of the package near its root."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [one for one in archive.infolist() if not one.is_dir()]
-            names = {id(one): zip_name(one).replace("\\", "/") for one in members}
-            members = [one for one in members if not any(map(IGNORED.match, names[id(one)].split("/")))]
-            tops = {names[id(one)].split("/")[0] for one in members}
-            strip = len(tops) == 1 and all("/" in names[id(one)] for one in members)
-            parts = {id(one): names[id(one)].split("/")[strip:] for one in members}
-            single = any(PACKAGE_NAME in inside[:1] or inside == ["manifest.json"] for inside in parts.values())
-            groups: dict[str, list[str]] = {}
-            for one in members:
-                groups.setdefault(path.name if single else parts[id(one)][0], []).append(one.filename)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ValueError(f"take_in: expected a folder or a readable zip, got {path.name} ({error})") from None
-    for source, wanted in sorted(groups.items(), key=lambda group: natural(group[0])):
-        yield _Delivery(source, read_name(source), partial(_read_members, path=path, wanted=frozenset(wanted)))
-
-
-def _read_members(contents: Contents, path: Path, wanted: frozenset[str]) -> None:
-    with zipfile.ZipFile(path) as archive:
-        contents.add_members(archive, [one for one in archive.infolist() if one.filename in wanted], "")
-
-
-def _by_name(path: Path) -> tuple:
-    return natural(path.name)
-
-
-def _gradescope_names(path: Path) -> dict[str, str]:
-    """Folder to student in the file that Gradescope puts beside the folders of an export."""
-    found: dict[str, str] = {}
-    if path.is_file():
-        folder = ""
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if match := re.match(r"^(submission_\d+):", line):
-                folder = match[1]
-            match = re.match(r"^\s+-?\s*:(sid|name):\s*['\"]?(.*?)['\"]?\s*$", line)
-            if match and folder and match[2] and (match[1] == "sid" or folder not in found):
-                found[folder] = match[2]
-    return found
-
-
-def _owned(delivery: _Delivery, roster: Roster) -> tuple[str, Person, _Delivery]:
-    named = delivery.named
-    person, doubt = roster.find(named.who, named.numbers)
-    if doubt:
-        delivery.notes.append(f"{doubt}; filed under its own name")
-    if person is None:
-        person = Person(slug(named.person), named.who, listed=False)
-    return person.id, person, delivery
-
-
-def _by_person(found: list[tuple[str, Person, _Delivery]], roster: Roster) -> Iterator[tuple[Person, list[_Delivery]]]:
-    groups: dict[str, tuple[Person, list[_Delivery]]] = {}
-    for id, person, delivery in found:
-        groups.setdefault(id, (person, []))[1].append(delivery)
-    for person in roster.people:
-        if person.id in groups:
-            yield groups.pop(person.id)
-    yield from sorted(groups.values(), key=lambda group: natural(group[0].id))
-
-
-def _attempts(deliveries: list[_Delivery]) -> list[_Delivery]:
-    """Deliveries of one person in order; loose files that belong together become one, attempts inside one are split."""
-    whole, loose = [], []
-    for delivery in deliveries:
-        (loose if _is_loose(delivery) else whole).extend(_split(delivery))
-    groups: dict[tuple[int, ...], list[_Delivery]] = {}
-    for delivery in loose:
-        # Canvas gives every file of a submission a number of its own: what was handed in together stays together.
-        order = () if delivery.named.platform == "canvas" else delivery.named.order
-        groups.setdefault(order, []).append(delivery)
-    for order, group in groups.items():
-        whole.append(_joined(group, order))
-    return sorted(whole, key=lambda one: (one.named.order, natural(one.source)))
-
-
-def _is_loose(delivery: _Delivery) -> bool:
-    return set(delivery.contents.files) == {delivery.source} and not PACKED.search(delivery.source)
-
-
-def _split(delivery: _Delivery) -> list[_Delivery]:
-    """A folder may hold several attempts, each a whole copy of its own in a folder or archive below."""
-    tops: dict[str, list[str]] = {}
-    for name in delivery.contents.files:
-        tops.setdefault(name.split("/")[0], []).append(name)
-    copies = [top for top, names in tops.items() if any(f"/{PACKAGE_NAME}/" in f"/{name}" for name in names)]
-    marked = [top for top in copies if re.search(r"(attempt|try|version|\bv)[\s_-]*\d+|\(\d+\)$", top, re.I)]
-    if len(copies) < 2 or len(marked) < len(copies) - 1:
-        return [delivery]
-    found = []
-    for top in sorted(copies, key=natural):
-        numbers = re.findall(r"\d+", top)
-        order = (*delivery.named.order, int(numbers[-1]) if numbers and top in marked else 0)
-        part = _Delivery(f"{delivery.source}/{top}", replace(delivery.named, order=order))
-        files = {name: delivery.contents.files[name] for name in tops[top]}
-        part.contents = replace(delivery.contents, files=files)
-        found.append(part)
-    return found
-
-
-def _joined(group: list[_Delivery], order: tuple[int, ...]) -> _Delivery:
-    first = group[0]
-    joined = _Delivery(first.source, replace(first.named, order=order))
-    for one in group:
-        for name, data in one.contents.files.items():
-            joined.contents.files[one.named.file or name] = data
-        for kind in ("repairs", "incidents", "problems"):
-            getattr(joined.contents, kind).extend(getattr(one.contents, kind))
-    return joined
-
-
-# ---- what is in it ------------------------------------------------------------------------------------------------
-
-
-def _submission(
-    person: Person, attempt: int, delivery: _Delivery, folder: Path, pristine: dict[str, str]
-) -> Submission:
+def _submission(person: Person, attempt: int, delivery: Delivery, folder: Path, pristine: dict[str, str]) -> Submission:
     contents = delivery.contents
     repairs, changes = [*contents.repairs], []
     folder.mkdir(parents=True)

@@ -204,19 +204,18 @@ class _Run:
         if scheduler is not None:
             grade_on_cluster(scheduler, tasks, self.judge, require=self.require, done=keep, finished=meter.finish)
         else:
-            _grade_here(tasks, jobs, self._make_judge, keep, meter.finish)
+            workshops = [Workshop(self._make_judge, self.judge)]
+            workshops += [Workshop(self._make_judge) for _ in range(min(jobs, len(tasks)) - 1)]
+            _grade_here(tasks, workshops, keep, meter.finish)
 
 
 def _grade_here(
-    tasks: list[Task],
-    jobs: int,
-    make_judge: Callable[[], Judge],
-    done: Callable[[Result], None],
-    finished: Callable[[Task], None],
+    tasks: list[Task], made: list[Workshop], done: Callable[[Result], None], finished: Callable[[Task], None]
 ) -> None:
-    """Do tasks in some threads, each with a judge of its own; the first error of the run itself ends it."""
+    """Do tasks in a thread for each workshop; the first error of the run itself ends it."""
     workshops: queue.SimpleQueue[Workshop] = queue.SimpleQueue()
-    made: list[Workshop] = []
+    for workshop in made:
+        workshops.put(workshop)
 
     def perform(task: Task) -> None:
         workshop = workshops.get()
@@ -227,10 +226,7 @@ def _grade_here(
             workshops.put(workshop)
 
     try:
-        for _ in range(min(jobs, len(tasks))):
-            made.append(Workshop(make_judge))
-            workshops.put(made[-1])
-        with ThreadPoolExecutor(max(1, len(made))) as pool:
+        with ThreadPoolExecutor(len(made)) as pool:
             futures = [pool.submit(perform, task) for task in tasks]
             try:
                 for future in as_completed(futures):

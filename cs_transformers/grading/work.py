@@ -60,11 +60,12 @@ class Workshop:
 
     Args:
         make_judge: Makes a judge.
+        judge: The first one, where there is one already.
     """
 
-    def __init__(self, make_judge: Callable[[], Judge]) -> None:
+    def __init__(self, make_judge: Callable[[], Judge], judge: Judge | None = None) -> None:
         self._make = make_judge
-        self.judge = make_judge()
+        self.judge = judge or make_judge()
         self.stopped = False
         self._stage: NotebookStage | None = None
 

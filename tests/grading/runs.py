@@ -16,6 +16,18 @@ PATIENCE = 240  # seconds until a step counts as stuck, on a machine that does o
 RESULTS = ("gradebook.csv", "gradebook_canvas.csv", "gradebook_moodle.csv", "report.html", "results/*.json")
 
 
+begun: list[Run] = []
+
+
+def end_all() -> None:
+    """End what a failed test has left running."""
+    while begun:
+        run = begun.pop()
+        run.process.kill()
+        run.process.stdout.close()
+        run.process.wait()
+
+
 class Run:
     """A running `cst grade`.
 
@@ -33,6 +45,7 @@ class Run:
         self.process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder
         )
+        begun.append(self)
 
     def wait(self) -> str:
         """Wait for its end; it must have been a good one."""

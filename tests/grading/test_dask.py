@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from classes import QUICK, Author, pupils, write_class
-from runs import MARK, Run, left, results, until, verdicts
+from runs import MARK, Run, end_all, left, results, until, verdicts
 
 from cs_transformers.grading.cluster import perform
 from cs_transformers.grading.model import Person, Submission
@@ -29,21 +29,28 @@ class Cluster:
             port = free.getsockname()[1]
         self.address, self.folder = f"tcp://127.0.0.1:{port}", folder
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--memory-limit", "0"]
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--memory-limit", "0",
+                   "--local-directory", str(folder / "dask")]  # fmt: skip
         self.workers = [self._start("worker", self.address, *options) for _ in range(2)]
 
     def _start(self, *command: str) -> subprocess.Popen:
         environment = {**os.environ, MARK: f"dask-{self.folder.name}", "OMP_NUM_THREADS": "1"}
-        log = (self.folder / "dask.log").open("ab")
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *command], env=environment, stdout=log, stderr=log, cwd=self.folder
-        )
+        with (self.folder / "dask.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *command], env=environment, stdout=log, stderr=log, cwd=self.folder
+            )
 
     def close(self) -> None:
         for process in (*self.workers, self.scheduler):
             process.send_signal(signal.SIGKILL)
             process.wait()
         until(lambda: not left(f"dask-{self.folder.name}"), "processes that a cluster leaves behind")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running() -> Iterator[None]:
+    yield
+    end_all()
 
 
 @pytest.fixture

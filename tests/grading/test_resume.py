@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from classes import Author, pupils, write_class
-from runs import Run, results, until, verdicts
+from runs import Run, end_all, results, until, verdicts
 
 EXERCISES = ["1.1", "1.4"]
 ONLY = [option for id in EXERCISES for option in ("--only", id)]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running() -> Iterator[None]:
+    yield
+    end_all()
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:

@@ -210,9 +210,7 @@ def test_bad_deliveries_get_a_row_and_a_reason_and_cost_nobody_else(tmp_path: Pa
         app, ["grade", str(folder), "-o", str(tmp_path / "grades"), "--only", "1.4", "--no-nbval"]
     )
     assert result.exit_code == 3, result.output
-    rows = {
-        row["id"]: row for row in csv.DictReader((tmp_path / "grades" / "gradebook.csv").open(encoding="utf-8-sig"))
-    }
+    rows = gradebook(tmp_path / "grades")
     assert {id: (row["status"], row["automatic"]) for id, row in rows.items()} == {
         "bad": ("could not be graded", "0"), "dead": ("graded", "0"), "empty": ("could not be graded", "0"),
         "good": ("graded", "2"), "loop": ("graded", "0"),
