@@ -18,7 +18,7 @@ EXERCISE_ROWS: tuple[Exercise, ...] = (
     Exercise("10.4", "window_partition, shift_mask", "windows.py", 8, 50,
              {"values: window_partition": 1, "values: rectangles": 1, "values: shift_mask": 2,
               "values: other shifts in rows and columns": 1, "gradients": 0,
-              "invariant: neighbours in the image": 1}),
+              "invariant: neighbours in the image": 1}, needs=("1.3",)),
     Exercise("10.5", "fit_exponent and three choices", "efficient.py", 3, 40,
              {"values: power laws": 1, "values: measured points": 1},
              rubric={"a method for the first case, with the property that decides": 1,
