@@ -114,8 +114,11 @@ def translation_recipe(data: str = "scenes", **changes: Any) -> TranslationRecip
         return TranslationRecipe(**sizes, fit=replace(settings, **changes))
     german = {"data": data, "source": "de", "target": "en"}
     if data == "multi30k-short":
-        settings = FitConfig(steps=900, batch_size=64, learning_rate=1e-3, warmup=0.2, evaluate_every=150, **common)
-        return TranslationRecipe(**german, min_count=3, fit=replace(settings, **changes))
+        settings = FitConfig(
+            steps=900, batch_size=64, optimizer="muon", learning_rate=2e-3, muon_rate=0.01, warmup=0.1,
+            evaluate_every=150, **common,
+        )  # fmt: skip
+        return TranslationRecipe(**german, min_count=3, norm_first=True, dropout=0.2, fit=replace(settings, **changes))
     settings = FitConfig(
         steps=1700, batch_size=128, optimizer="muon", learning_rate=2e-3, muon_rate=0.01, warmup=0.05,
         evaluate_every=170, patience=3, **common,
