@@ -7,6 +7,7 @@ the tasks it held, and another one does them.
 from __future__ import annotations
 
 import atexit
+import pickle
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 from cs_transformers.errors import explain
 
 from .judging import Judge
+from .remote import perform_packed
 from .sandbox import Sandbox
 from .work import Result, Task, Trouble, Workshop, without_files
 
@@ -55,13 +57,13 @@ def grade_on_cluster(
         raise ValueError(explain("cst grade", "--scheduler", want, got, "start one with `dask scheduler`")) from None
     with client:
         futures = {
-            client.submit(perform, without(task), judge.key, judge.grader_digest, require, pure=False): task
+            client.submit(perform_packed, packed(task), judge.key, judge.grader_digest, require, pure=False): task
             for task in tasks
         }
         for future in distributed.as_completed(list(futures)):
             task = futures[future]
             try:
-                results = future.result()
+                results = pickle.loads(future.result())
             except Exception as error:  # the task's own results never raise; this is the cluster
                 results = [Trouble(task.submission.person.id, "all", f"{type(error).__name__}: {error}")]
             for result in results:
@@ -70,13 +72,13 @@ def grade_on_cluster(
             future.release()
 
 
-def without(task: Task) -> Task:
+def packed(task: Task) -> bytes:
     """A task as it travels.
 
     Args:
         task: The task.
     """
-    return replace(task, submission=without_files(task.submission))
+    return pickle.dumps(replace(task, submission=without_files(task.submission)))
 
 
 def perform(task: Task, key: bytes, grader: str, require: bool) -> list[Result]:
