@@ -218,8 +218,9 @@ def accuracy_and_cost(
         low, high = as_array("accuracy_and_cost", "spreads", spreads, 2).T
         axes.vlines(x, 100 * low, 100 * high, color="#999999", linewidth=1.5)
     styles = zip(itertools.cycle(MARKERS), itertools.cycle(COLOURS), strict=False)
-    for (marker, colour), name, across, up in zip(styles, labels, x, y, strict=False):
-        axes.plot(across, 100 * up, marker, color=colour, markersize=9, label=name)
+    for number, ((marker, colour), name, across, up) in enumerate(zip(styles, labels, x, y, strict=False)):
+        size = 9 if number else 13  # a second point at the same place leaves the first one visible
+        axes.plot(across, 100 * up, marker, color=colour, markersize=size, label=name)
     axes.set(xlabel=xlabel, ylabel="test accuracy (%)", title=title)
     axes.margins(x=0.1, y=0.12)
     figure.legend(loc="outside right upper", frameon=False)
