@@ -66,6 +66,8 @@ def release(
         written = course_release.release(out, options, autograder=scripts, progress=show)
     one = written.edition
     print(f"release {one.id}: {len(one.open)} exercises, {one.points} points, proved")
+    if notebooks and one.solved:
+        print(f"{len(one.solved)} exercises are given solved; --later stubs keeps those that you hand out another time")
     print(f"hand out {written.zip} or the folder {written.folder}; nothing else")
     if written.autograder:
         print(f"for Gradescope, with the solutions inside: {written.autograder}")
