@@ -124,9 +124,10 @@ def matching(
         _frame(left, box, TRUE, linestyle=":")
         left.text(box[2], box[1], LETTERS[entry], color=TRUE, fontsize=12, path_effects=ON_DARK, weight="bold")
     for query, box in enumerate(predicted):
-        colour = BRIGHT[chosen[query] % len(BRIGHT)] if query in chosen else "#9A9A9A"
-        _frame(left, box, colour, linewidth=2.2 if query in chosen else 0.8)
-        left.text(box[0], box[3], str(query), color=colour, fontsize=9, path_effects=ON_DARK, va="top")
+        colour = BRIGHT[chosen[query] % len(BRIGHT)] if query in chosen else "#D0D0D0"
+        _frame(left, box, colour, linewidth=2.4 if query in chosen else 1.2)
+        style = {"fontsize": 10, "path_effects": ON_DARK, "va": "top", "clip_on": True}
+        left.text(box[0] + 0.5, box[1] + 0.5, str(query), color=colour, **style)
     left.set_title("queries 0, 1, ... and objects A, B, ...")
     picture = right.imshow(table, cmap=SEQUENTIAL, aspect="auto")
     middle = (table.min() + table.max()) / 2
