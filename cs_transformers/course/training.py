@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cs_transformers.errors import check_choice
-
 HELD_OUT_SCENES, HELD_OUT_SEED = 500, 2_000_003  # a series that neither training nor validation draws from
 
 
@@ -39,14 +37,10 @@ def train_captioner(data: str, memory: str, folder: Path, *, resume: bool = Fals
     """
     from cs_transformers.training import recipes_captions as recipes
 
-    check_choice("train_captioner", "memory", memory, recipes.MEMORIES)
+    trained = recipes.train_captioner(data, memory, folder=folder, resume=resume, **changes)
     if data == "scenes":
-        trained = recipes.train_scene_captioner(recipes.scenes_recipe(memory, **changes), folder=folder, resume=resume)
         figures = _truth_of_scene_captions(trained)
     else:
-        trained = recipes.train_photo_captioner(
-            data, recipes.photos_recipe(memory, **changes), folder=folder, resume=resume
-        )
         loaded = recipes.load_photo_captions(data, memory)
         scores = recipes.caption_scores(trained, loaded, "test" if "test_features" in loaded else "val")
         figures = {name: f"{value:.3f}" for name, value in scores.items()}

@@ -62,6 +62,24 @@ def epoch_order(examples: int, config: FitConfig, epoch: int, lengths: Tensor | 
     return [cut[place] for place in torch.randperm(len(cut), generator=generator).tolist()]
 
 
+def share_of(indices: Tensor, rank: int, world: int) -> Tensor:
+    """Give one process its share of a batch, never an empty one: all processes have to take every step together.
+
+    Args:
+        indices: (N,) indices of the batch.
+        rank: Number of the process, from 0.
+        world: Number of processes.
+
+    Returns:
+        Every ``world``-th index; where there are more processes than examples, some share an example.
+
+    Example:
+        >>> [share_of(torch.tensor([7, 8, 9]), rank, 2).tolist() for rank in range(2)]
+        [[7, 9], [8]]
+    """
+    return indices[rank % len(indices) :: world]
+
+
 def read_batches(
     data: Dataset,
     order: list[Tensor],

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from cs_transformers.training.optimizers import OPTIMIZERS
+from cs_transformers.training.schedules import SCHEDULES
 
 PRECISIONS = ("no", "fp16", "bf16")
+OPTIONAL = ("steps", "evaluate_every", "checkpoint_every", "patience", "clip_norm", "ema_decay")  # may be None
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -44,6 +48,7 @@ class FitConfig:
         precision: "no", "fp16" or "bf16" mixed precision; needs ``accelerate``.
 
     Raises:
+        TypeError: If a setting is no number where one is expected, or no whole one.
         ValueError: If a setting lies outside its range or contradicts another.
 
     Example:
@@ -79,23 +84,36 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "steps", "evaluate_every", "checkpoint_every", "patience"):
-            self._require(name, getattr(self, name) is None or getattr(self, name) >= 1, "at least 1")
-        for name in ("weight_decay", "warmup", "seed", "num_workers"):
-            self._require(name, getattr(self, name) >= 0, "0 or more")
+            self._require_number(name, Integral, lambda value: value >= 1, "a whole number of at least 1")
+        for name in ("seed", "num_workers"):
+            self._require_number(name, Integral, lambda value: value >= 0, "a whole number of 0 or more")
+        for name in ("weight_decay", "warmup"):
+            self._require_number(name, Real, lambda value: value >= 0, "0 or more")
         for name in ("learning_rate", "muon_rate"):
-            self._require(name, getattr(self, name) > 0, "a rate above 0")
-        self._require("clip_norm", self.clip_norm is None or self.clip_norm > 0, "a norm above 0, or None")
-        self._require(
-            "ema_decay", self.ema_decay is None or 0 < self.ema_decay < 1, "a number between 0 and 1, or None"
-        )
-        self._require("optimizer", self.optimizer in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
-        self._require("precision", self.precision in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
+            self._require_number(name, Real, lambda value: value > 0, "a rate above 0")
+        self._require_number("floor", Real, lambda value: 0 < value <= 1, "a share in (0, 1]")
+        self._require_number("clip_norm", Real, lambda value: value > 0, "a norm above 0, or None")
+        self._require_number("ema_decay", Real, lambda value: 0 < value < 1, "a number between 0 and 1, or None")
+        holds = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        self._require("betas", holds, "two numbers in [0, 1)")
+        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
+            self._require(name, getattr(self, name) in choices, f"one of {', '.join(choices)}")
         self._require("monitor", not self.monitor.startswith("train"), "a figure of the validation data")
         if self.precision != "no" and not self.accelerate:
             raise ValueError(
                 f"FitConfig: expected accelerate=True with precision={self.precision!r}, got False; "
                 "turn accelerate on or leave the precision at 'no'."
             )
+
+    def _require_number(self, name: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
+        value = getattr(self, name)
+        if value is None and name in OPTIONAL:
+            return
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise TypeError(
+                f"FitConfig: expected {name} to be {expected}, got {value!r} ({type(value).__name__}); change {name}."
+            )
+        self._require(name, holds(value), expected)
 
     def _require(self, name: str, holds: bool, expected: str) -> None:
         if not holds:

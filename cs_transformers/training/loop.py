@@ -107,5 +107,10 @@ def evaluate_loss(
 
     Returns:
         "loss" and the metrics of the loss function, weighted by the number of examples.
+
+    Raises:
+        ValueError: If the data is empty.
     """
+    if len(data) == 0:
+        raise ValueError("evaluate_loss: expected examples, got an empty data set; check how it was made.")
     return mean_loss(model, data, loss, Here(model).device, batch_size, collate)

@@ -63,33 +63,6 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, num_classes: int) -> Ten
     return torch.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
-def token_accuracy(scores: Tensor, targets: Tensor, null: int) -> float:
-    """Measure the share of real words that are predicted right, each from the right words before it.
-
-    Args:
-        scores: (N, T, V) scores of the next word.
-        targets: (N, T) right next words.
-        null: Id of the padding word, which does not count.
-
-    Returns:
-        A fraction from 0 to 1; 0 where there is no real word.
-
-    Raises:
-        ValueError: If the shapes do not belong together.
-
-    Example:
-        >>> token_accuracy(torch.eye(4)[None], torch.tensor([[0, 1, 3, 3]]), null=0)
-        0.6666666666666666
-    """
-    if scores.dim() != 3 or scores.shape[:2] != targets.shape:
-        expected = f"(N, T, V) for targets {tuple(targets.shape)}"
-        fix = "compare the scores of captions[:, :-1] with captions[:, 1:]"
-        raise ValueError(explain("token_accuracy", "scores", expected, tuple(scores.shape), fix))
-    real = targets != null
-    right = (scores.argmax(dim=-1) == targets) & real
-    return right.sum().item() / max(1, real.sum().item())
-
-
 def exact_match(written: Sequence[str], references: Sequence[str | Sequence[str]]) -> float:
     """Measure the share of sentences that equal a reference word for word.
 

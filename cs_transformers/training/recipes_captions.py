@@ -21,6 +21,7 @@ from cs_transformers.captioning import CaptioningTransformer, caption_loss
 from cs_transformers.data import (
     CaptionDataset,
     captions_by_image,
+    decode_captions,
     describe,
     load_coco_data,
     load_flickr8k,
@@ -464,9 +465,4 @@ def words_of(row: np.ndarray, idx_to_word: list[str]) -> str:
         >>> words_of(np.array([4, 5, 2, 0]), ["<NULL>", "<START>", "<END>", "<UNK>", "a", "dog"])
         'a dog'
     """
-    words = []
-    for index in row:
-        if idx_to_word[int(index)] in ("<END>", "<NULL>"):
-            break
-        words.append(idx_to_word[int(index)])
-    return " ".join(words)
+    return decode_captions(row, idx_to_word).removesuffix("<END>").rstrip()

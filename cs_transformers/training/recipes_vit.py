@@ -95,7 +95,7 @@ def train_vit(
         size: Height and width that scenes and photos get, a multiple of 8.
         folder: Where checkpoints are kept, or None.
         resume: Go on from the last checkpoint in ``folder``.
-        on_record: Called with the history after every evaluation; not for CIFAR-10.
+        on_record: Called with the history after every evaluation.
 
     Returns:
         The trained model.
@@ -114,6 +114,7 @@ def train_vit(
             config=config or cifar_config(),
             folder=folder,
             resume=resume,
+            on_record=on_record,
         )
         return TrainedClassifier(model, history, classes, statistics)
     config = config or shapes_config()

@@ -116,9 +116,7 @@ class Run:
         lengths = getattr(self.data, "bucket_lengths", None)
         order = batches.epoch_order(len(self.data), self.config, epoch, lengths)[offset:]
         if self.where.world > 1:
-            order = [
-                indices[self.where.rank :: self.where.world] for indices in order if len(indices) >= self.where.world
-            ]
+            order = [batches.share_of(indices, self.where.rank, self.where.world) for indices in order]
         generator = batches.generator_for(self.config.seed, batches.WORKERS, epoch)
         return batches.read_batches(
             self.data, order, collate=self.collate, num_workers=self.config.num_workers, generator=generator
@@ -268,7 +266,7 @@ class Run:
         self.where.load_state_dict(state["placement"])
         if self.where.rank < len(state["streams"]):
             set_rng_state(state["streams"][self.where.rank], self.where.device)
-        if any(self.config.monitor in row for row in self.history.rows):
+        if any(not math.isnan(row.get(self.config.monitor, math.nan)) for row in self.history.rows):
             self.best = load_checkpoint(self.folder / "best.pt")["model"]
 
     def _refuse_another_training(self, state: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 Schedule = Callable[[int], float]
+SCHEDULES = ("constant", "cosine", "linear", "one-cycle")
 
 
 def constant(warmup: int = 0) -> Schedule:

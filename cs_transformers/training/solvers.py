@@ -32,7 +32,7 @@ class CaptioningSolverTransformer:
         loss_history: One 0-d numpy array per step.
 
     Raises:
-        ValueError: If a keyword is unknown.
+        ValueError: If a keyword is unknown, or the data has no training captions with features.
     """
 
     def __init__(
@@ -40,6 +40,11 @@ class CaptioningSolverTransformer:
     ) -> None:
         options = {"learning_rate": 1e-3, "batch_size": 100, "num_epochs": 10, "print_every": 10, "verbose": True}
         options = _options("CaptioningSolverTransformer", kwargs, {**options, "seed": 231})
+        missing = [name for name in ("train_captions", "train_image_idxs", "train_features") if name not in data]
+        if missing:
+            fix = "pass what load_coco_data or load_flickr8k gives"
+            expected, got = "with training captions and their features", f"one without {', '.join(missing)}"
+            raise ValueError(explain("CaptioningSolverTransformer", "data", expected, got, fix))
         self.model, self.data, self.idx_to_word = model, data, idx_to_word
         self.learning_rate, self.batch_size = options["learning_rate"], options["batch_size"]
         self.num_epochs, self.print_every = options["num_epochs"], options["print_every"]

@@ -7,6 +7,7 @@ twice: start values taken from the images (:mod:`cs_transformers.training.vit_in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,7 @@ def cifar_optimizers(model: VisionTransformer, config: FitConfig, examples: int)
     total = config.total_steps(examples)
     schedule = warmup_linear(total, warmup=max(1, round(WARMUP * total)), floor=1e-3)
     matrices = layer_matrices(model)
-    taken = {id(parameter) for parameter in matrices}
-    rest = [
-        {**group, "params": [parameter for parameter in group["params"] if id(parameter) not in taken]}
-        for group in parameter_groups(model, config.weight_decay)
-    ]
+    rest = parameter_groups(model, config.weight_decay, leave_out=matrices)
     muon = Muon(matrices, lr=config.muon_rate, weight_decay=config.weight_decay)
     adam = torch.optim.AdamW(rest, lr=config.learning_rate, betas=config.betas)
     return [(muon, schedule), (adam, schedule)]
@@ -119,6 +116,7 @@ def train_cifar_vit(
     config: FitConfig | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    on_record: Callable[[History], None] | None = None,
 ) -> tuple[VisionTransformer, History]:
     """Train the ViT of the recipe on images, each seen once per epoch.
 
@@ -130,6 +128,7 @@ def train_cifar_vit(
         config: Settings, by default :func:`cifar_config`; the seed also decides the start values.
         folder: Where checkpoints are kept, or None.
         resume: Go on from the last checkpoint in ``folder``.
+        on_record: Called with the history after every evaluation.
 
     Returns:
         The trained model and the history.
@@ -149,6 +148,7 @@ def train_cifar_vit(
         optimizers=cifar_optimizers(model, config, len(images)),
         folder=folder,
         resume=resume,
+        on_record=on_record,
     )
     return model, history
 

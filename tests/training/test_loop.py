@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
+from cs_transformers.training.batches import share_of
 from cs_transformers.training.checkpoints import load_checkpoint
 from cs_transformers.training.config import FitConfig
 from cs_transformers.training.history import History
@@ -175,6 +176,17 @@ def test_every_epoch_reads_each_example_once_in_another_order() -> None:
 def test_the_last_batch_of_an_epoch_is_kept_or_dropped(drop_last: bool, steps: int) -> None:
     config = FitConfig(epochs=1, batch_size=4, drop_last=drop_last)
     assert len(fit(make_model(), make_data(), loss=class_loss, config=config).losses) == steps
+
+
+@pytest.mark.parametrize(("examples", "world"), [(8, 2), (7, 3), (1, 2), (2, 5)])
+def test_no_process_misses_a_step_and_no_example_is_left_out(examples: int, world: int) -> None:
+    batch = torch.arange(10, 10 + examples)
+    shares = [share_of(batch, rank, world).tolist() for rank in range(world)]
+    assert min(len(share) for share in shares) >= 1
+    assert max(len(share) for share in shares) <= -(-examples // world)
+    assert {index for share in shares for index in share} == set(batch.tolist())
+    if examples >= world:
+        assert sum(len(share) for share in shares) == examples
 
 
 def test_replacement_draws_whole_batches_with_repeats() -> None:
@@ -369,6 +381,15 @@ def test_going_on_with_a_finished_training_changes_nothing(tmp_path: Path) -> No
     assert same_weights(model, again)
 
 
+def test_a_training_whose_figure_was_never_a_number_can_go_on(tmp_path: Path) -> None:
+    arguments = {"loss": class_loss, "evaluate": lambda _model: {"score": float("nan")}, "folder": tmp_path}
+    config = FitConfig(epochs=1, monitor="score")
+    first, second = make_model(), make_model()
+    fit(first, make_data(), config=config, **arguments)
+    fit(second, make_data(), config=config, resume=True, **arguments)
+    assert same_weights(first, second)
+
+
 def test_a_folder_with_a_training_is_not_written_over(tmp_path: Path) -> None:
     fit(make_model(), make_data(), loss=class_loss, config=FitConfig(epochs=1), folder=tmp_path)
     before = (tmp_path / "last.pt").read_bytes()
@@ -406,6 +427,8 @@ def test_wrong_calls_are_refused_before_any_step() -> None:
         fit(model, data, empty, loss=class_loss)
     with pytest.raises(ValueError, match="expected val or evaluate with patience, got neither"):
         fit(model, data, loss=class_loss, config=FitConfig(patience=2))
+    with pytest.raises(ValueError, match="evaluate_loss: expected examples, got an empty data set"):
+        evaluate_loss(model, make_data(0), loss=class_loss)
     with pytest.raises(ValueError, match="expected a folder with resume=True, got None"):
         fit(model, data, loss=class_loss, resume=True)
     with pytest.raises(TypeError, match=r"return one number as a tensor.*got a tensor of shape \(22,\)"):
@@ -437,12 +460,29 @@ def test_a_loss_that_is_not_finite_stops_the_training_with_advice() -> None:
         {"epochs": 0}, {"steps": 0}, {"batch_size": 0}, {"evaluate_every": 0}, {"checkpoint_every": -1},
         {"patience": 0}, {"weight_decay": -0.1}, {"warmup": -1}, {"seed": -1}, {"num_workers": -1},
         {"learning_rate": 0.0}, {"muon_rate": -1.0}, {"clip_norm": 0.0}, {"ema_decay": 1.0},
-        {"optimizer": "sgdd"}, {"precision": "fp8"}, {"monitor": "train_loss"},
+        {"optimizer": "sgdd"}, {"precision": "fp8"}, {"monitor": "train_loss"}, {"schedule": "cosin"}, {"floor": 0.0},
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused_by_name(settings: dict) -> None:
     (name,) = settings
     with pytest.raises(ValueError, match=f"FitConfig: expected {name} .*got {settings[name]!r}"):
+        FitConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"batch_size": "64"}, TypeError, r"batch_size to be a whole number of at least 1, got '64' \(str\)"),
+        ({"steps": 1e3}, TypeError, r"steps to be a whole number of at least 1, got 1000.0 \(float\)"),
+        ({"epochs": None}, TypeError, "epochs to be a whole number of at least 1, got None"),
+        ({"seed": True}, TypeError, r"seed to be a whole number of 0 or more, got True \(bool\)"),
+        ({"learning_rate": "1e-3"}, TypeError, "learning_rate to be a rate above 0, got '1e-3'"),
+        ({"betas": (0.9, 1.0)}, ValueError, r"betas to be two numbers in \[0, 1\), got \(0.9, 1.0\)"),
+        ({"betas": (0.9,)}, ValueError, "betas to be two numbers"),
+    ],
+)
+def test_settings_of_another_type_are_refused_by_name(settings: dict, error: type, message: str) -> None:
+    with pytest.raises(error, match=f"FitConfig: expected {message}"):
         FitConfig(**settings)
 
 
@@ -482,10 +522,12 @@ ACCELERATED = """
     from cs_transformers.training.checkpoints import save_checkpoint
 
     torch.set_num_threads(1)
-    precision, folder = sys.argv[1:]
+    precision, folder, batch_size = sys.argv[1:]
     model = make_model()
     forward = model.forward.__func__
-    config = FitConfig(steps=12, batch_size=6, drop_last=True, accelerate=True, precision=precision)
+    config = FitConfig(
+        steps=12, batch_size=int(batch_size), drop_last=int(batch_size) == 6, accelerate=True, precision=precision
+    )
     history = fit(model, make_data(), make_data(9), loss=class_loss, config=config, folder=folder, resume=True)
     assert model.forward.__func__ is forward and "forward" not in vars(model)
     if int(os.environ.get("RANK", 0)) == 0:
@@ -493,15 +535,15 @@ ACCELERATED = """
 """
 
 
-def run_accelerated(folder: Path, precision: str = "no", processes: int = 1) -> dict:
+def run_accelerated(folder: Path, precision: str = "no", processes: int = 1, batch_size: int = 6) -> dict:
     script = folder / "script.py"
     folder.mkdir()
     script.write_text(textwrap.dedent(ACCELERATED))
     root = str(Path(__file__).parents[2])
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
     environment = {**os.environ, "PYTHONPATH": root, "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, *launcher, str(script), precision, str(folder)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=root)
+    command = [sys.executable, *launcher, str(script), precision, str(folder), str(batch_size)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=root, timeout=300)
     assert done.returncode == 0, done.stderr
     return load_checkpoint(folder / "result.pt")
 
@@ -524,3 +566,9 @@ def test_two_processes_share_out_the_batches_of_one(tmp_path: Path) -> None:
     two, one = run_accelerated(tmp_path / "two", processes=2), run_accelerated(tmp_path / "one")
     for name, value in one["model"].items():
         torch.testing.assert_close(value, two["model"][name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_processes_come_to_an_end_where_the_last_batch_holds_one_example(tmp_path: Path) -> None:
+    assert EXAMPLES % 7 == 1
+    assert len(run_accelerated(tmp_path / "uneven", processes=2, batch_size=7)["losses"]) == 12

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 import torch
 
-from cs_transformers.training.metrics import accuracy, bleu, cider, confusion_matrix, exact_match, token_accuracy
+from cs_transformers.training.metrics import accuracy, bleu, cider, confusion_matrix, exact_match
 
 WRITTEN = ["a dog runs on the wet grass", "two men sit in a small boat", "a red circle left of a blue square"]
 REFERENCES = [
@@ -106,13 +106,6 @@ def test_confusion_has_a_row_per_right_class() -> None:
     assert matrix.trace() / matrix.sum() == accuracy(predicted, labels)
 
 
-def test_tokens_of_padding_do_not_count() -> None:
-    targets = torch.tensor([[3, 1, 0, 0], [2, 2, 3, 0]])
-    scores = torch.nn.functional.one_hot(torch.tensor([[3, 2, 3, 3], [2, 2, 3, 1]]), 4).float()
-    assert token_accuracy(scores, targets, null=0) == 4 / 5
-    assert token_accuracy(scores, torch.zeros_like(targets), null=0) == 0
-
-
 def test_sentences_match_one_of_their_references_or_not() -> None:
     assert exact_match(WRITTEN, REFERENCES) == pytest.approx(1 / 3)
     assert exact_match(["a b"], ["a b"]) == 1.0
@@ -133,8 +126,6 @@ def test_classes_that_do_not_belong_together_are_refused() -> None:
         confusion_matrix(torch.zeros(0), torch.zeros(0), 2)
     with pytest.raises(ValueError, match="classes must be 0 to 1, got 0 to 5"):
         confusion_matrix(torch.tensor([0, 5]), torch.tensor([1, 1]), 2)
-    with pytest.raises(ValueError, match=r"scores must be \(N, T, V\)"):
-        token_accuracy(torch.zeros(2, 3, 4), torch.zeros(2, 4), null=0)
 
 
 @pytest.mark.parametrize(("measure", "package"), [(bleu, "sacrebleu"), (cider, "pycocoevalcap")])

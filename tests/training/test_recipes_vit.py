@@ -70,7 +70,11 @@ def test_cifar_trains_with_its_own_recipe_and_a_validation_split(monkeypatch: py
     monkeypatch.setattr("cs_transformers.training.recipes_vit.load_images", few)
     from cs_transformers.training.vit_cifar import cifar_config
 
-    trained = train_vit("cifar10-exact", cifar_config(epochs=1))
+    seen = []
+    trained = train_vit(
+        "cifar10-exact", cifar_config(epochs=1), on_record=lambda history: seen.append(history.rows[-1]["step"])
+    )
+    assert seen == [2]
     assert asked == [("cifar10-exact", "train"), ("cifar10-exact", "val")]
     assert len(trained.history.losses) == 2
     assert "val_accuracy" in trained.history.columns

@@ -109,3 +109,9 @@ def test_one_step_is_adam_with_decay_in_the_gradient() -> None:
 def test_unknown_keywords_are_refused_with_the_known_ones(solver, arguments: tuple) -> None:
     with pytest.raises(ValueError, match=rf"{solver.__name__}: keywords must be some of learning_rate.*got lr, epochs"):
         solver(*arguments, lr=0.1, epochs=3)
+
+
+def test_data_without_training_captions_is_refused_before_any_step() -> None:
+    data = {name: array for name, array in caption_data().items() if name != "train_features"}
+    with pytest.raises(ValueError, match=r"data must be with training captions.*got one without train_features"):
+        CaptioningSolverTransformer(small_captioner(), data, WORDS)
