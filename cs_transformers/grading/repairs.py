@@ -261,12 +261,10 @@ def _changes(
     given = [" ".join(line.split()) for at, line in enumerate(pristine.splitlines(), 1) if at not in skip]
     matcher = difflib.SequenceMatcher(None, [line for line in given if line], mine, autojunk=False)
     steps = [step for step in matcher.get_opcodes() if step[0] != "equal"]
-    if not steps:
-        return []
+    # Lines that are gone are put back and cost nobody anything; `cst submit` leaves out most of them.
     added = [number for _, _, _, low, high in steps for number in numbers[low:high]]
     if not added:
-        gone = sum(step[2] - step[1] for step in steps)
-        return [f"{file}: {gone} lines of the course are missing; they are put back"]
+        return []
     shown = "; ".join(f"line {number + 1}: {lines[number].strip()[:60]}" for number in added[:_SHOWN])
     more = f" and {len(added) - _SHOWN} more" if len(added) > _SHOWN else ""
     return [f"{file}: changes outside the answer regions have no effect ({shown}{more})"]

@@ -14,6 +14,7 @@ import pytest
 from classes import FORMS, QUICK, RIGHT, Author, Files, Pupil, pupils, write_class, zipped
 
 from cs_transformers.checks.markers import is_stub, lift
+from cs_transformers.course.submission import reduced
 from cs_transformers.grading import archives
 from cs_transformers.grading.archives import Contents
 from cs_transformers.grading.intake import course_files, digest_of, take_in
@@ -522,11 +523,13 @@ def test_an_untouched_file_needs_no_repair_and_shows_no_change(stubs: dict[str, 
         assert mended.text == text, file
 
 
-def test_lines_of_the_course_that_are_gone_are_put_back_and_it_is_said(stubs: dict[str, str]) -> None:
-    text = stubs["cache.py"].replace("from __future__ import annotations\n", "")
-    assert mend(text, stubs["cache.py"], "cache.py").changes == [
-        "cache.py: 1 lines of the course are missing; they are put back"
-    ]
+def test_what_cst_submit_writes_is_taken_in_without_a_word(author: Author, stubs: dict[str, str]) -> None:
+    sources = author.sources(Pupil("s1", "Jane", dict.fromkeys(QUICK, RIGHT), ""))
+    for file, text in sources.items():
+        mended = mend(reduced(text, file), stubs[file], file)
+        assert (mended.repairs, mended.changes) == ([], []), file
+        kept = {name: region.body for name, region in lift(mended.text).items()}
+        assert kept == {name: region.body for name, region in lift(text).items()}, file
 
 
 # ---- notebooks and texts --------------------------------------------------------------------------------------------
