@@ -9,7 +9,6 @@ import os
 import platform
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from cs_transformers.data.paths import cache_dir, data_dir
+from cs_transformers.data.paths import atomic_path, cache_dir, data_dir
 
 HERE = Path(__file__).parent
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -318,8 +317,5 @@ def _versions_text(found: dict[str, str]) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    handle, neighbour = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(neighbour, 0o644)
-    os.replace(neighbour, path)
+    with atomic_path(path, who="benchmarks") as temporary:
+        temporary.write_text(text, encoding="utf-8")

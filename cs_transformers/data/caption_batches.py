@@ -99,6 +99,7 @@ def decode_captions(captions: Any, idx_to_word: Sequence[str] | Mapping[int, str
         One string for (T,), a list of N strings for (N, T).
 
     Raises:
+        TypeError: If the ids are no whole numbers.
         ValueError: If the shape is another one or an id has no word.
 
     Example:
@@ -109,6 +110,9 @@ def decode_captions(captions: Any, idx_to_word: Sequence[str] | Mapping[int, str
     if ids.ndim not in (1, 2):
         fix = "pass the ids of one caption or of a batch"
         raise ValueError(explain("decode_captions", "captions", "of shape (T,) or (N, T)", ids.shape, fix))
+    if ids.size and ids.dtype.kind not in "iu":
+        fix = "pass ids, not scores: scores.argmax(-1)"
+        raise TypeError(explain("decode_captions", "captions", "whole numbers", ids.dtype, fix))
     texts = [_decode(row, idx_to_word) for row in np.atleast_2d(ids)]
     return texts[0] if ids.ndim == 1 else texts
 

@@ -109,19 +109,26 @@ def make_scenes(
         The scenes ``first .. first + count - 1`` of the series.
 
     Raises:
+        TypeError: If a number is not whole, or ``objects`` no pair.
         ValueError: If a number is out of range or the grid has no room for the objects.
 
     Example:
         >>> [len(scene.objects) for scene in make_scenes(4, seed=231)]
         [1, 1, 2, 1]
     """
-    low, high = objects
-    check_count("make_scenes", "count", count, minimum=0)
-    check_count("make_scenes", "first", first, minimum=0)
-    check_count("make_scenes", "seed", seed, minimum=0)
+    for name, value in (("count", count), ("first", first), ("seed", seed)):
+        check_count("make_scenes", name, value, minimum=0)
     check_count("make_scenes", "side", side, minimum=_SMALLEST_CELL)
-    if seed >= 2**32:
-        raise ValueError(explain("make_scenes", "seed", "below 2**32", seed, "pass a smaller one"))
+    check_count("make_scenes", "grid", grid)
+    for name, value in (("seed", seed), ("first + count - 1", first + count - 1)):  # both seed the generator
+        if value >= 2**32:
+            raise ValueError(explain("make_scenes", name, "below 2**32", value, "pass a smaller one"))
+    if not isinstance(objects, (tuple, list)) or len(objects) != 2:
+        fix = "pass (2, 2) for two in every scene"
+        raise TypeError(explain("make_scenes", "objects", "(fewest, most)", repr(objects), fix))
+    low, high = objects
+    for value in objects:
+        check_count("make_scenes", "objects", value)
     if not 1 <= grid <= side // _SMALLEST_CELL:
         expected = f"1 to {side // _SMALLEST_CELL} on a side of {side} pixels"
         raise ValueError(explain("make_scenes", "grid", expected, grid, "pass fewer cells or a larger side"))

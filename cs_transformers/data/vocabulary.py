@@ -33,10 +33,15 @@ def tokenize(text: str) -> list[str]:
     Returns:
         Its words.
 
+    Raises:
+        TypeError: If ``text`` is no text.
+
     Example:
         >>> tokenize("A dog's T-shirt, on a man .")
         ['a', "dog's", 't-shirt', 'on', 'a', 'man']
     """
+    if not isinstance(text, str):
+        raise TypeError(explain("tokenize", "text", "a sentence", type(text).__name__, "pass one str"))
     text = unicodedata.normalize("NFC", text).lower()
     spaced = "".join(" " if unicodedata.category(char)[0] == "P" and char not in _INNER else char for char in text)
     return [word for word in (piece.strip(_INNER) for piece in spaced.split()) if word]
@@ -85,8 +90,12 @@ class Vocabulary:
             The vocabulary.
 
         Raises:
+            TypeError: If ``captions`` is one text instead of several.
             ValueError: If ``min_count`` is below 1 or ``max_size`` below 4.
         """
+        if isinstance(captions, str):  # would be taken for a list of letters
+            fix = "put it into a list"
+            raise TypeError(explain("Vocabulary.build", "captions", "several sentences", "one str", fix))
         check_count("Vocabulary.build", "min_count", min_count)
         if max_size is not None:
             check_count("Vocabulary.build", "max_size", max_size, minimum=len(SPECIAL_WORDS))

@@ -365,6 +365,9 @@ def test_an_id_without_a_word_is_refused(index: int, words: object) -> None:
 def test_captions_of_another_rank_are_refused() -> None:
     with pytest.raises(ValueError, match=r"captions must be of shape \(T,\) or \(N, T\), got \(1, 2, 3\)"):
         decode_captions(np.zeros((1, 2, 3), int), WORDS)
+    with pytest.raises(TypeError, match="captions must be whole numbers, got float64; pass ids, not scores"):
+        decode_captions(np.array([4.2, 5.0]), WORDS)
+    assert decode_captions([], WORDS) == ""
 
 
 def test_references_collect_the_captions_of_each_picture(folder: Path) -> None:

@@ -238,6 +238,10 @@ def test_a_small_vit_learns_the_classes_in_450_steps_and_colour_statistics_do_no
         ((1, 0), {"grid": 5}, "grid must be 1 to 4 on a side of 64 pixels, got 5"),
         ((1, 0), {"objects": (2, 1)}, "1 <= fewest <= most <= 9, got \\(2, 1\\)"),
         ((1, 0), {"objects": (1, 10)}, "pass fewer objects or more cells"),
+        ((1, 0), {"objects": 2}, r"objects must be \(fewest, most\), got 2; pass \(2, 2\)"),
+        ((1, 0), {"objects": (1.0, 2)}, r"objects must be a positive whole number, got 1.0"),
+        ((1, 0), {"grid": 2.0}, r"grid must be a positive whole number, got 2.0 \(float\)"),
+        ((2, 0), {"first": 2**32 - 1}, r"first \+ count - 1 must be below 2\*\*32, got 4294967296"),
     ],
 )
 def test_make_scenes_refuses_what_it_cannot_make(arguments: tuple, options: dict, says: str) -> None:

@@ -148,6 +148,10 @@ def test_wrong_arguments_are_refused() -> None:
         Vocabulary.build([], min_count=0)
     with pytest.raises(ValueError, match=r"max_size must be a whole number of at least 4, got 3"):
         Vocabulary.build([], max_size=3)
+    with pytest.raises(TypeError, match=r"captions must be several sentences, got one str; put it into a list"):
+        Vocabulary.build("a dog")
+    with pytest.raises(TypeError, match=r"tokenize: text must be a sentence, got NoneType"):
+        tokenize(None)
     words = Vocabulary.build(["a dog"])
     with pytest.raises(ValueError, match=r"Vocabulary.encode: length must be a whole number of at least 2, got 1"):
         words.encode("a", 1)
