@@ -27,7 +27,14 @@ UNCHECKED = (1).to_bytes(4, "little")  # of a file of compiled code: take it wit
 
 @dataclass
 class QuickRunner(Runner):
-    """A runner whose trees lie in memory, with compiled code beside every file that an answer leaves as it is."""
+    """A runner whose trees lie in memory, with compiled code beside every file that an answer leaves as it is.
+
+    Args:
+        package: Folder of the package.
+        worker: Where answers run: the sandbox.
+        sources: Pristine sources; default: those that belong to the package.
+        scoring: Answers whose tree judges trained weights and built inputs; default: the ones under test.
+    """
 
     @contextlib.contextmanager
     def _tree(self, answers: tree.Answers, without: frozenset[str]) -> Iterator[Path]:
@@ -58,6 +65,10 @@ class GradedRunner(QuickRunner):
     """Runs answers in the sandbox, and what makes inputs or scores weights in the process of the solutions.
 
     Args:
+        package: Folder of the package.
+        worker: Where answers run: the sandbox.
+        sources: Pristine sources; default: those that belong to the package.
+        scoring: Answers whose tree judges trained weights and built inputs.
         trusted: The worker of the solutions, in which no student's code ever runs.
 
     Raises:

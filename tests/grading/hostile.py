@@ -326,10 +326,10 @@ HOSTILE = [
     Hostile(
         "prints much and answers right",
         """
-        print('x' * 30_000_000)
+        print('x' * 3_000_000)
         {right}
         """,
-        "passed", points=3, says="MB, cut", quick=True,
+        "passed", points=3, says="MB, cut", quick=True, seconds=20.0,
     ),
     Hostile(
         "answers with more than there is room for",

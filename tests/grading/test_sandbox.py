@@ -19,6 +19,7 @@ from cs_transformers.checks import client, confine
 from cs_transformers.checks.client import Answer, Job, Worker
 from cs_transformers.checks.tree import PACKAGE, Answers, pristine_sources, rebuild
 from cs_transformers.grading import sandbox as sandboxes
+from cs_transformers.grading.judging import Judge
 from cs_transformers.grading.sandbox import FRESH, TIERS, Probed, Sandbox, SandboxError
 
 LINUX = sys.platform.startswith("linux")
@@ -92,8 +93,10 @@ def sandbox_of(tier: str) -> Sandbox:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _closed() -> Iterator[None]:
+def _closed(judge: Judge) -> Iterator[None]:
+    _made[judge.sandbox.tier] = judge.sandbox
     yield
+    del _made[judge.sandbox.tier]
     for made in _made.values():
         if isinstance(made, Sandbox):
             made.close()
@@ -142,7 +145,7 @@ def test_a_child_sees_an_empty_world(tier: str, tree: str) -> None:
         seen = world(sandbox.run(job(tree, "world")))
         assert seen["parent"] == 1
         assert (seen["scratch"], seen["temporary"]) == ("", "")
-        assert not {"home", "root", "work", "mnt", "srv", "var"} & set(seen["top"].split()) - top_of_interpreter()
+        assert not {"home", "root", "mnt", "srv", "var"} & set(seen["top"].split()) - top_of_interpreter()
         assert len(seen["processes"].split()) == 2
         assert seen["interfaces"].split() == ["lo"]
         assert seen["open"] <= 6
@@ -166,7 +169,7 @@ def test_solutions_submissions_and_the_judges_files_are_out_of_sight(tier: str, 
     home = PACKAGE.parent
     places = {"references": PACKAGE / "checks" / "references", "mistakes": PACKAGE / "checks" / "mistakes",
               "notebooks": home / "notebooks", "attention": PACKAGE / "attention.py", "submission": tmp_path,
-              "root": "/root/.ssh", "home": "/home"}  # fmt: skip
+              "beside": tmp_path.parent}  # fmt: skip
     given = {f"given/{name}": path(place) for name, place in places.items()}
     given["given/tree"] = path("/tree/cs_transformers")
     seen = world(sandbox.run(job(tree, "look", arrays=given)))
@@ -174,7 +177,8 @@ def test_solutions_submissions_and_the_judges_files_are_out_of_sight(tier: str, 
     assert set(seen.values()) == {0}, seen
 
 
-@pytest.mark.parametrize("tier", ["namespaces", pytest.param("user namespaces", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", NAMESPACES)
 def test_a_folder_below_the_interpreters_own_can_be_hidden(tier: str, tree: str) -> None:
     import tqdm
 
@@ -196,6 +200,7 @@ def test_the_strongest_tier_that_works_is_taken() -> None:
             Sandbox(stronger)
 
 
+@pytest.mark.slow
 def test_where_there_is_no_fork_fresh_processes_do(tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandboxes.sys, "platform", "darwin")
     with Sandbox() as sandbox:
@@ -252,8 +257,8 @@ def test_no_way_at_all_is_told_with_every_reason(tmp_path: Path, monkeypatch: py
         Sandbox()
 
 
-def test_several_threads_run_jobs_at_once(tree: str) -> None:
-    sandbox = sandbox_of("processes")
+def test_several_threads_run_jobs_at_once(tree: str, judge: Judge) -> None:
+    sandbox = judge.sandbox
     found: dict[int, float] = {}
 
     def ask(number: int) -> None:
@@ -268,8 +273,10 @@ def test_several_threads_run_jobs_at_once(tree: str) -> None:
     assert found == {number: 2.0 * number for number in range(4)}
 
 
-def test_a_late_answer_on_a_busy_machine_gets_a_second_chance(tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = sandbox_of("processes")
+def test_a_late_answer_on_a_busy_machine_gets_a_second_chance(
+    tree: str, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = judge.sandbox
     given: list[float] = []
 
     class Slow:
