@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 
 MARK = "CST_TEST_RUN"
-PATIENCE = 240  # seconds until a step counts as stuck, on a machine that does other things
+PATIENCE = 900  # seconds until a step counts as stuck, on a machine that does other things
 RESULTS = ("gradebook.csv", "gradebook_canvas.csv", "gradebook_moodle.csv", "report.html", "results/*.json")
 
 
