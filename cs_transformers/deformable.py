@@ -270,7 +270,7 @@ class DeformableEncoderLayer(nn.Module):
 
         Args:
             src: (N, S, D) cells of all levels.
-            pos: (N, S, D) their positions, added to the queries.
+            pos: (N, S, D) or (1, S, D) their positions, added to the queries.
             reference: (N, S, L, 2) where each lies, on every level.
             sizes: (h, w) of each level.
             key_mask: (N, S) bool, True = a real cell; None: all.
@@ -340,7 +340,7 @@ class Levels(NamedTuple):
 
     Args:
         tokens: (N, S, D) cells, level after level, row by row.
-        pos: (N, S, D) positions and level embeddings.
+        pos: (N, S, D) or (1, S, D) positions and level embeddings.
         sizes: (h, w) of each level.
         key_mask: (N, S) bool, True = a real cell; None: all.
         ratios: (N, L, 2) as (x, y), how much of each level is real.
@@ -500,14 +500,16 @@ class DeformableDetectionTransformer(nn.Module):
                 source = source * level_mask(real, source.shape[-2:]).unsqueeze(1)
             fmap = projection[0](source)  # (N, D, h, w)
             sources.append(projection[1](fmap, None if real is None else level_mask(real, fmap.shape[-2:])))
-        cells = [level_mask(real, fmap.shape[-2:], like=fmap) for fmap in sources]  # L times (N, h, w)
+        # Without padding the positions are the same for all images, and are computed once.
+        cells = [level_mask(real, fmap.shape[-2:], like=fmap[:1]) for fmap in sources]  # L times (N or 1, h, w)
         grids = [sine_grid(mask, self.embed_dim, shift=-0.5).flatten(1, 2).to(images.dtype) for mask in cells]
         pos = [grid + level for grid, level in zip(grids, self.level_embed, strict=True)]
         tokens = torch.cat([fmap.flatten(2).transpose(1, 2) for fmap in sources], dim=1)  # (N, S, D)
         ratios = [torch.stack((mask[:, 0].double().mean(1), mask[:, :, 0].double().mean(1)), -1) for mask in cells]
         key_mask = None if real is None else torch.cat([mask.flatten(1) for mask in cells], dim=1)
         sizes = [tuple(fmap.shape[-2:]) for fmap in sources]
-        return Levels(tokens, torch.cat(pos, dim=1), sizes, key_mask, torch.stack(ratios, dim=1).to(tokens.dtype))
+        shares = torch.stack(ratios, dim=1).to(tokens.dtype).expand(len(tokens), -1, -1)  # (N, L, 2)
+        return Levels(tokens, torch.cat(pos, dim=1), sizes, key_mask, shares)
 
     def decode(self, memory: Tensor, levels: Levels) -> list[dict[str, Tensor]]:
         """Let the queries look at the memory, layer by layer, and read off classes and boxes after each.

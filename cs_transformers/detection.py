@@ -249,9 +249,9 @@ class DetectionTransformer(nn.Module):
         """
         images, real = check_images("DetectionTransformer", images, pixel_mask, self.query_embed.weight)
         fmap = self.input_proj(self.backbone(images, real)[-1])  # (N, D, h, w)
-        cells = level_mask(real, fmap.shape[-2:], like=fmap)  # (N, h, w)
+        cells = level_mask(real, fmap.shape[-2:], like=fmap[:1])  # (N, h, w), one for all where there is no padding
         key_mask = None if real is None else cells.flatten(1)  # (N, S)
-        pos = sine_grid(cells, self.embed_dim).flatten(1, 2).to(fmap.dtype)  # (N, S, D)
+        pos = sine_grid(cells, self.embed_dim).flatten(1, 2).to(fmap.dtype)  # (N or 1, S, D)
         memory = self.encoder(fmap.flatten(2).transpose(1, 2), src_key_mask=key_mask, pos=pos)  # (N, S, D)
         states = self.decode(memory, pos, key_mask, query_mask)
         layers = [
@@ -268,7 +268,7 @@ class DetectionTransformer(nn.Module):
 
         Args:
             memory: (N, S, D) from the encoder.
-            pos: (N, S, D) positions of the cells.
+            pos: (N, S, D) or (1, S, D) positions of the cells.
             key_mask: (N, S), True = a real cell; None: all.
             query_mask: (Q, Q), True or nonzero where a query may look at another; None: everywhere.
 
