@@ -7,12 +7,15 @@ M features, R rank. A mask or ``key_mask`` says True where a query may look, as 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 
 from .attention import attention_scores, scaled_dot_product_attention
 from .errors import check_count, check_probability, check_same_kind, check_shape, check_tensor, explain
@@ -126,20 +129,60 @@ def chunked_attention(
         key_mask = check_key_mask(key_mask, N, S, who=who).to(query.device)
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
     parts = []
-    for start in range(0, T, chunk_size):
-        rows = slice(start, min(start + chunk_size, T))
+    for start, part in zip(range(0, T, chunk_size), query.split(chunk_size, dim=-2), strict=False):
+        rows = slice(start, start + part.shape[-2])
         end = min(S, rows.stop + S - T) if causal else S  # keys behind it lie in the future of all these queries
         blocks = [slice(first, min(first + chunk_size, end)) for first in range(0, max(end, 0), chunk_size)]
         allowed = [_allowed(mask, key_mask, rows, block) for block in blocks]
         if causal:
             pairs = zip(allowed, blocks, strict=True)
-            allowed = [_past(part, rows, block, S - T, query.device) for part, block in pairs]
-        inputs = (query[..., rows, :], key, value, blocks, allowed, dropout_p)
-        if keep:
-            parts.append(checkpoint(_attend_rows, *inputs, use_reentrant=False, preserve_rng_state=dropout_p > 0))
-        else:
-            parts.append(_attend_rows(*inputs))
+            allowed = [_past(open_, rows, block, S - T, query.device) for open_, block in pairs]
+        call = partial(_attend_rows, blocks=blocks, allowed=allowed, dropout_p=dropout_p)
+        parts.append(_Recomputed.apply(call, part, key, value) if keep else call(part, key, value))
     return torch.cat(parts, dim=-2) if parts else value.new_zeros(N, H, 0, value.shape[-1])  # (N, H, T, K)
+
+
+class _Recomputed(torch.autograd.Function):
+    """A call whose steps are not kept for the way back, but made again there.
+
+    Unlike torch's checkpoint without reentrance, nothing at all is recorded on the way there: thousands of small nodes
+    between the blocks would tear the heap into pieces that no block fits into.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, call: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        ctx.call, ctx.state = call, _random_state(query)
+        ctx.save_for_backward(query, key, value)
+        kind = query.device.type
+        known = torch.amp.is_autocast_available(kind)
+        ctx.autocast = (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)) if known else None
+        return call(query, key, value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = ctx.needs_input_grad[1:]
+        inputs = [x.detach().requires_grad_(want) for x, want in zip(ctx.saved_tensors, wanted, strict=True)]
+        devices = [inputs[0].device] if inputs[0].is_cuda else []
+        autocast = nullcontext() if ctx.autocast is None else torch.autocast(*ctx.autocast)
+        with torch.random.fork_rng(devices=devices), torch.enable_grad(), autocast:
+            _set_random_state(inputs[0], ctx.state)
+            out = ctx.call(*inputs)
+        if not out.requires_grad:  # no key was in sight
+            return None, None, None, None
+        found = iter(torch.autograd.grad(out, [x for x in inputs if x.requires_grad], grad))
+        return None, *(next(found) if want else None for want in wanted)
+
+
+def _random_state(x: Tensor) -> Tensor:
+    return torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
+
+
+def _set_random_state(x: Tensor, state: Tensor) -> None:
+    if x.is_cuda:
+        torch.cuda.set_rng_state(state, x.device)
+    else:
+        torch.set_rng_state(state)
 
 
 def _attend_rows(
