@@ -143,7 +143,7 @@ class HungarianMatcher(nn.Module):
         """
         from scipy.optimize import linear_sum_assignment
 
-        logits, boxes = outputs["pred_logits"], outputs["pred_boxes"]
+        logits, boxes = _precise(outputs["pred_logits"]), _precise(outputs["pred_boxes"])
         check_targets("HungarianMatcher", targets, logits, focal=self.focal)
         _check_finite("pred_logits", logits)
         _check_finite("pred_boxes", boxes)
@@ -370,7 +370,7 @@ class SetCriterion(nn.Module):
     def _judge(
         self, layer: Mapping[str, Tensor], targets: Sequence[Mapping[str, Tensor]], matches: list[Match], num: float
     ) -> list[tuple[str, Tensor]]:
-        logits, boxes = layer["pred_logits"], layer["pred_boxes"]
+        logits, boxes = _precise(layer["pred_logits"]), _precise(layer["pred_boxes"])
         labels = [target["labels"] for target in targets]
         if self.focal:
             of_class = focal_loss(logits, matches, labels, num)
@@ -385,7 +385,7 @@ class SetCriterion(nn.Module):
     def _watched(
         self, layer: Mapping[str, Tensor], targets: Sequence[Mapping[str, Tensor]], matches: list[Match]
     ) -> dict[str, Tensor]:
-        logits = layer["pred_logits"]
+        logits = _precise(layer["pred_logits"])
         named = logits[..., : self.num_classes].argmax(dim=-1) if self.focal else logits.argmax(dim=-1)  # (N, Q)
         pairs = zip(named, targets, matches, strict=True)
         wrong = [row[query] != target["labels"][entry].to(row.device) for row, target, (query, entry) in pairs]
@@ -458,6 +458,11 @@ def check_targets(
             expected = f"from 0 to {classes - 1} ({classes} classes; {classes} itself means no object)"
             fix = "number the classes from 0, without the background"
             raise ValueError(explain(who, f"labels of image {image}", expected, labels[outside][0].item(), fix))
+
+
+def _precise(predicted: Tensor) -> Tensor:
+    """Half precision is too coarse for sums over a batch, and torch has no distances in it."""
+    return predicted.float() if predicted.dtype in (torch.float16, torch.bfloat16) else predicted
 
 
 def _check_per_image(who: str, images: int, **lists: Sequence[object]) -> None:

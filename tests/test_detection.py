@@ -18,6 +18,7 @@ from cs_transformers.detection import (
     post_process,
     sine_grid,
 )
+from cs_transformers.matching import SetCriterion
 
 N, Q, K, D, H, F = 2, 5, 3, 12, 2, 20
 
@@ -246,6 +247,15 @@ def test_one_image_and_one_query_keep_all_axes() -> None:
     assert found["pred_logits"].shape == (1, 1, 2)
     assert found["pred_boxes"].shape == (1, 1, 4)
     assert found["aux_outputs"] == []
+
+
+def test_one_image_one_query_and_one_object_can_be_learnt_from() -> None:
+    model = DetectionTransformer(1, 1, D, H, 1, 2, F)
+    target = {"labels": torch.tensor([0]), "boxes": torch.tensor([[0.5, 0.5, 0.2, 0.4]])}
+    loss = SetCriterion(1)(model(torch.rand(1, 3, 16, 16)), [target])["loss"]
+    loss.backward()
+    assert loss.isfinite()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 def test_bytes_are_read_as_fractions() -> None:

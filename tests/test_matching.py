@@ -229,6 +229,16 @@ def test_one_query_for_one_object_in_one_image() -> None:
     assert losses["loss"].isfinite()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_judged_in_single(dtype: torch.dtype) -> None:
+    made = {name: outputs()[name].detach().to(dtype) for name in ("pred_logits", "pred_boxes")}
+    single = {name: value.float() for name, value in made.items()}
+    wanted = [{**target, "boxes": target["boxes"].float()} for target in targets()]
+    losses = SetCriterion(K)(made, wanted)
+    assert losses["loss"].dtype == torch.float32
+    torch.testing.assert_close(losses["loss"], SetCriterion(K)(single, wanted)["loss"])
+
+
 def test_a_perfect_answer_costs_nothing_in_boxes_and_errs_in_nothing() -> None:
     wanted = targets((2, 0, 3))
     logits, boxes = (
