@@ -328,7 +328,7 @@ def linear_attention_step(state: LinearState, query: Tensor, key: Tensor, value:
         Katharopoulos et al. 2020, section 3.4, arXiv:2006.16236.
     """
     context, total = _check_linear_state(state, query, key, value)
-    # Exercise 10.3: add k v^T to the one sum and k to the other, then read both with q (about 4 lines; unsqueeze, @,
+    # Exercise 10.3: add k v^T to the one sum and k to the other, then read both with q (about 5 lines; unsqueeze, @,
     # sum). As in 10.2, divide by 1 where there is nothing to divide by. Return the pair (out, (C, z)).
     ### BEGIN SOLUTION 10.3
     context = context + key.unsqueeze(-1) * value.unsqueeze(-2)  # (N, H, M, K)

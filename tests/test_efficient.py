@@ -217,6 +217,34 @@ def test_gradients_with_dropout_use_the_same_dropped_weights() -> None:
     torch.testing.assert_close((gradient * v).sum(), out.sum(), **CLOSE)
 
 
+def test_the_way_there_leaves_one_node_for_each_block_of_queries() -> None:
+    """Nodes of single steps, thousands for a long input, would tear the heap to pieces (gigabytes at 8,192 tokens)."""
+    q, k, v = heads()
+    seen, waiting = set(), [chunked_attention(q, k, v, chunk_size=3).grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    assert len(seen) <= 3 + 3 + 3  # three blocks, three inputs, cat and split
+
+
+@pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
+def test_gradients_of_some_inputs_alone(wanted: tuple[bool, ...]) -> None:
+    inputs = [x.detach().requires_grad_(want) for x, want in zip(heads(), wanted, strict=True)]
+    needed = tuple(x for x in inputs if x.requires_grad)
+    same(chunked_attention(*inputs, chunk_size=3), F.scaled_dot_product_attention(*inputs), needed)
+
+
+def test_autocast_on_the_way_there_holds_on_the_way_back() -> None:
+    q, k, v = (x.detach().float().requires_grad_() for x in heads())
+    with torch.autocast("cpu", torch.bfloat16):
+        chunked = chunked_attention(q, k, v, chunk_size=3)
+    gradient = torch.autograd.grad(chunked.sum(), v)[0]
+    exact = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v).sum(), v)[0]
+    torch.testing.assert_close(gradient, exact, rtol=0.05, atol=0.05)
+
+
 def test_chunked_attention_works_on_the_meta_device_and_on_nothing() -> None:
     q, k = torch.zeros(N, H, T, K, device="meta"), torch.zeros(N, H, S, K, device="meta")
     assert chunked_attention(q, k, k, torch.ones(T, S, device="meta"), causal=True, chunk_size=3).shape == (N, H, T, K)
