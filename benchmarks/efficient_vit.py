@@ -29,7 +29,7 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
         seeds: Seeds of the start values and the order.
 
     Returns:
-        Test accuracy and milliseconds per step of each; accuracy right after the swap and 30 steps later.
+        Test accuracy and milliseconds of processor time per step of each; accuracy right after the swap and 30 steps later.
     """
     workshop, found = Workshop("efficient_vit", quick), []
 
@@ -79,7 +79,7 @@ def _draw(trained: dict[str, list[dict[str, float]]]) -> None:
         list(trained),
         [statistics.mean(row) for row in accuracies],
         costs,
-        xlabel="time of a training step (ms)",
+        xlabel="processor time of a training step (ms)",
         title="64 tokens: the same model and recipe with each attention",
         spreads=[[min(row), max(row)] for row in accuracies],
     )
