@@ -73,7 +73,7 @@ def extra_mebibytes(name: str, tokens: int, seed: int) -> float:
     drawn = torch.randn(3, 1, HEADS, tokens, WIDTH, generator=torch.Generator().manual_seed(seed))
     inputs = [x.clone().requires_grad_() for x in drawn.unbind()]
     with contextlib.suppress(OSError):
-        MARKS.write_text("5")  # sets the high-water mark back to what is resident now
+        MARKS.write_text("5", encoding="ascii")  # sets the high-water mark back to what is resident now
     before = _kibibytes("VmRSS")
     attend(*inputs).sum().backward()
     return (_kibibytes("VmHWM") - before) / 2**10

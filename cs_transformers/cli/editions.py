@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from .common import app
+
+if TYPE_CHECKING:
+    from cs_transformers.course.release import Release
 
 
 @app.command(epilog="Example: cst student work")
@@ -64,9 +67,13 @@ def release(
 
         scripts = autograder_files() if gradescope else None
         written = course_release.release(out, options, autograder=scripts, progress=show)
+    _tell(written, bool(notebooks))
+
+
+def _tell(written: Release, partly: bool) -> None:
     one = written.edition
     print(f"release {one.id}: {len(one.open)} exercises, {one.points} points, proved")
-    if notebooks and one.solved:
+    if partly and one.solved:
         print(f"{len(one.solved)} exercises are given solved; --later stubs keeps those that you hand out another time")
     print(f"hand out {written.zip} or the folder {written.folder}; nothing else")
     if written.autograder:

@@ -160,7 +160,7 @@ def answer(line: str, cell: str) -> None:
     if not ANSWER_ID.fullmatch(question):
         raise ValueError(f"%%answer expected the id of a question, such as %%answer 6.2, got {question!r}")
     kept = course_home() / "answers" / f"{question}.md"
-    if is_blank(cell) and kept.is_file() and not is_blank(before := kept.read_text("utf-8", "replace")):
+    if is_blank(cell) and kept.is_file() and not is_blank(before := kept.read_text(encoding="utf-8", errors="replace")):
         display(Markdown(before.strip()))
         print(f"{question}: this cell is empty; your answer from before stays in answers/{question}.md")
         return

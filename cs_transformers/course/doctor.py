@@ -72,9 +72,8 @@ def _device() -> Finding:
 
     if torch.cuda.is_available():
         return Finding("device", f"cuda, {torch.cuda.get_device_name(0)}")
-    if torch.backends.mps.is_available():
-        return Finding("device", "mps; the notebooks compute on the processor, whose float64 the checks need")
-    return Finding("device", f"cpu, {torch.get_num_threads()} threads")
+    spared = "; Apple's GPU is left alone: it has no float64" if torch.backends.mps.is_available() else ""
+    return Finding("device", f"cpu, {torch.get_num_threads()} threads{spared}")
 
 
 def _extras() -> list[Finding]:
