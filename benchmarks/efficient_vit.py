@@ -29,7 +29,7 @@ def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
         seeds: Seeds of the start values and the order.
 
     Returns:
-        Test accuracy and milliseconds of processor time per step of each; accuracy right after the swap and 30 steps later.
+        Test accuracy of each, and milliseconds of processor time per step; accuracy after the swap and 30 steps later.
     """
     workshop, found = Workshop("efficient_vit", quick), []
 
