@@ -215,7 +215,8 @@ def test_every_nbval_command_we_give_sets_a_limit_for_cells_and_uses_this_kernel
 
 # ---------------------------------------------------------------- files
 
-NO_TEXT = ("os", "Image", "tarfile", "bundle", "webbrowser", "archive", "module")  # whose open() gives numbers, pictures or archives
+# Owners of an open() that gives numbers, pictures or archives.
+NO_TEXT = ("os", "Image", "tarfile", "bundle", "webbrowser", "archive", "module")
 
 
 def test_text_is_read_and_written_as_utf8_whatever_the_machine_prefers() -> None:
