@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from cs_transformers.checks import EXERCISES
@@ -29,7 +30,9 @@ _MARKER_HINT = re.compile(rb"#[ \t]*BEGIN[ \t]+(?:ANSWER|SOLUTION)[ \t]+(\d+\.\d
 _HEAVY = 1 << 20
 
 
-def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[Submission]:
+def take_in(
+    submissions: Path, work: Path, roster: Path | None = None, graded: Collection[str] | None = None
+) -> list[Submission]:
     """Read everything that was handed in.
 
     Args:
@@ -37,6 +40,7 @@ def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[S
             them, or what a single student handed in.
         work: Folder for clean copies; what it holds is replaced.
         roster: A CSV file of the class, or None.
+        graded: Exercises that will be graded: only their files are missed where they are not handed in. Default: all.
 
     Returns:
         Every attempt, in the order of the roster and then of the names, the latest attempt of each person last.
@@ -50,6 +54,7 @@ def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[S
     if not submissions.exists():
         raise ValueError(f"take_in: expected a folder or a zip of submissions, got {submissions}, which is not there")
     pristine = course_files()
+    wanted = {EXERCISES[id].file for id in (EXERCISES if graded is None else graded)}
     if work.exists():
         shutil.rmtree(work)
     found = [owned(delivery, class_list) for delivery in deliveries_of(submissions)]
@@ -64,7 +69,7 @@ def take_in(submissions: Path, work: Path, roster: Path | None = None) -> list[S
         if home.exists():  # ids that differ in case or signs only
             home = work / f"{home.name}-{hashlib.sha256(person.id.encode()).hexdigest()[:8]}"
         for attempt, delivery in enumerate(attempts(deliveries), start=1):
-            taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine))
+            taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine, wanted))
         for delivery in deliveries:
             vars(delivery).pop("contents", None)  # what is taken in lies on the disk now
     return taken
@@ -80,7 +85,9 @@ def course_files(package: Path = PACKAGE) -> dict[str, str]:
     return {file: make_stubs(read_source(package / file), file) for file in files}
 
 
-def _submission(person: Person, attempt: int, delivery: Delivery, folder: Path, pristine: dict[str, str]) -> Submission:
+def _submission(
+    person: Person, attempt: int, delivery: Delivery, folder: Path, pristine: dict[str, str], wanted: set[str]
+) -> Submission:
     contents = delivery.contents
     repairs, changes = [*contents.repairs], []
     folder.mkdir(parents=True)
@@ -93,9 +100,9 @@ def _submission(person: Person, attempt: int, delivery: Delivery, folder: Path, 
         _write(folder / "answers" / f"{question}.md", text + "\n")
     answers = read_answers(folder / PACKAGE_NAME, written)
     problem = _problem(contents, written, sheets, texts)
-    if written and len(written) < len(pristine):
-        absent = ", ".join(file for file in pristine if file not in written)
-        repairs.append(f"not handed in: {absent}; nothing of it is graded")
+    absent = [file for file in pristine if file in wanted and file not in written]
+    if written and absent:
+        repairs.append(f"not handed in: {', '.join(absent)}; nothing of it is graded")
     return Submission(
         person, attempt, delivery.source, digest_of(answers, texts), answers, texts,
         tuple(dict.fromkeys(repairs)), tuple(dict.fromkeys(changes)), tuple(dict.fromkeys(contents.incidents)),

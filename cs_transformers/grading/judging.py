@@ -35,6 +35,8 @@ from .wording import picture, plain_sentence, public_sentences, same_fault
 LONG = 60.0  # seconds; what may take longer trains
 MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 STOPPED_HERE = {**STOPPED, "memory": "it took more memory than there is for an answer"}
+# Modules of this folder that a verdict depends on; a change in the others does not grade a class again.
+DECIDING = ("intake", "judging", "repairs", "running", "training_stage", "wording")
 HARD_CODED = (
     "it is right on the inputs of the visible check and wrong on others: an answer may not depend on the inputs"
 )
@@ -327,9 +329,8 @@ class Judge:
         for path, text in sorted(self.sources.items()):
             parts += [path, text]
         checks = self.package / "checks"
-        for path in sorted(
-            [*checks.glob("*.py"), *checks.rglob("mistakes/*/*.py"), *Path(__file__).parent.glob("*.py")]
-        ):
+        deciding = [Path(__file__).with_name(f"{name}.py") for name in DECIDING]
+        for path in sorted([*checks.glob("*.py"), *checks.rglob("mistakes/*/*.py"), *deciding]):
             parts += [path.name, read_source(path)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -163,7 +163,7 @@ class _Run:
         self.judge.sandbox.close()
 
     def take_in(self, submissions: Path, roster: Path | None) -> None:
-        taken = take_in(submissions, self.out / COPIES, roster)
+        taken = take_in(submissions, self.out / COPIES, roster, self.graded)
         self.submissions = list({one.person.id: one for one in taken}.values())  # the latest attempt counts
         people = {person.id: person for person in read_roster(roster)} if roster else {}
         people |= {one.person.id: one.person for one in taken}

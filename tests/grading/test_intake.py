@@ -294,6 +294,19 @@ def test_a_missing_file_costs_itself_only(tmp_path: Path, author: Author) -> Non
     assert any(sentence.startswith("not handed in: vit.py") for sentence in taken.repairs)
 
 
+def test_a_file_without_graded_exercises_is_not_missed(tmp_path: Path, author: Author) -> None:
+    sources = author.sources(Pupil("s1", "Jane", dict.fromkeys(QUICK, RIGHT), ""))
+    target = tmp_path / "in" / "jane" / "cs_transformers" / "attention.py"
+    target.parent.mkdir(parents=True)
+    target.write_text(sources["attention.py"], encoding="utf-8")
+    for graded, missed in (
+        (["1.1", "1.6"], []),
+        (["1.1", "2.1"], ["not handed in: positional.py; nothing of it is graded"]),
+    ):
+        taken = take_in(tmp_path / "in", tmp_path / "work", graded=graded)[0]
+        assert [sentence for sentence in taken.repairs if "not handed in" in sentence] == missed
+
+
 def test_a_source_that_is_no_text_costs_itself_only(tmp_path: Path, stubs: dict[str, str]) -> None:
     files = {"cs_transformers/vit.py": b"\x00\x01\x02\xff" * 50, "cs_transformers/cache.py": stubs["cache.py"].encode()}
     taken = one(tmp_path, files)
