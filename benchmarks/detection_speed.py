@@ -26,6 +26,8 @@ AGAINST = 256  # side for the comparison with transformers' module
 def run(*, quick: bool, seeds: Sequence[int]) -> list[Record]:
     """Time forward and backward passes of attention among all cells of three levels, the kinds in turn in each round.
 
+    Dense attention takes its explicit path: like the others it has no fused kernel.
+
     Args:
         quick: One round on small images, to show that it works.
         seeds: Seeds of weights and inputs, one repeat each.
