@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import textwrap
 
+from .markers import UNPARSED
+
 
 def forbidden_use(body: str, forbidden: tuple[str, ...]) -> tuple[int, str] | None:
     """The first use of a forbidden name in a body: (line of the body counted from 1, name), or None.
@@ -25,7 +27,7 @@ def forbidden_use(body: str, forbidden: tuple[str, ...]) -> tuple[int, str] | No
     names = {dotted.rpartition(".")[2]: dotted for dotted in reversed(forbidden)}
     try:
         tree = ast.parse(textwrap.dedent(body))
-    except SyntaxError:
+    except UNPARSED:
         return None
     uses = [(node.lineno, names[name]) for node in ast.walk(tree) if (name := _named(node, names)) is not None]
     return min(uses, default=None)

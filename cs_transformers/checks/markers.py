@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HELPERS = "helpers"
+# What parsing raises for a source that is no Python, or nested deeper than the interpreter can follow.
+UNPARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
 _MARKER = re.compile(r"^(?P<indent>[ \t]*)###[ \t]*(?P<edge>BEGIN|END)\b[ \t]*(?P<rest>.*?)[ \t]*$", re.IGNORECASE)
 _NAMED = re.compile(
     r"^(?P<kind>SOLUTION|ANSWER)[ \t]+(?P<name>helpers|\d+\.\d+(?:[ \t]+[A-Za-z_]\w*)?)$", re.IGNORECASE
@@ -289,7 +291,7 @@ def is_stub(body: str) -> bool:
     """
     try:
         statements = ast.parse(textwrap.dedent(body)).body
-    except SyntaxError:
+    except UNPARSED:
         return False
     return all(_says_nothing(statement) for statement in statements)
 
@@ -314,7 +316,7 @@ def body_problem(region: Region) -> tuple[int, str] | None:
     header = f"def _answer():\n{region.indent}0\n" if in_function else "0\n0\n"
     try:
         tree = ast.parse(header + region.body)
-    except (SyntaxError, ValueError) as error:
+    except UNPARSED as error:
         line = region.first + (getattr(error, "lineno", None) or 3) - 2
         return min(max(line, region.first), region.last), f"not valid Python ({getattr(error, 'msg', error)})"
     if in_function and len(tree.body) != 1:

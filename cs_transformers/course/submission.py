@@ -23,7 +23,7 @@ from pathlib import Path
 
 from cs_transformers.checks import EXERCISES, NOTEBOOKS, Verdict, edition, front, tree
 from cs_transformers.checks.edition import Edition
-from cs_transformers.checks.markers import MarkerError, Region, lift, read_source
+from cs_transformers.checks.markers import UNPARSED, MarkerError, Region, lift, read_source
 from cs_transformers.course import classroom
 from cs_transformers.course.archives import write_zip
 from cs_transformers.course.cells import inline_answers, is_notebook
@@ -195,7 +195,7 @@ def _headers(lines: list[str], regions: list[Region]) -> set[int]:
             skeleton[index] = f"{region.indent}pass" if index == inside[0] else ""
     try:
         nodes = list(ast.walk(ast.parse("\n".join(skeleton))))
-    except (SyntaxError, ValueError):  # something else is broken there: the regions alone can be read all the same
+    except UNPARSED:  # something else is broken there: the regions alone can be read all the same
         return set()
     return {
         number
@@ -209,7 +209,7 @@ def _headers(lines: list[str], regions: list[Region]) -> set[int]:
 def _says_something(body: str) -> bool:
     try:
         return bool(ast.parse(textwrap.dedent(body)).body)
-    except (SyntaxError, ValueError):
+    except UNPARSED:
         return True
 
 

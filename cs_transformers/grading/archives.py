@@ -26,6 +26,7 @@ FILE_LIMIT = 32 << 20
 ARCHIVE_LIMIT = 256 << 20
 TOTAL_LIMIT = 128 << 20
 ENTRY_LIMIT = 50_000
+READ_LIMIT = 1 << 30  # bytes that are unpacked on the way, those left out too: they cost time
 DEPTH_LIMIT = 4
 WANTED = re.compile(r"\.(py|ipynb|md|json|txt)( ?\(\d+\))?$", re.IGNORECASE)
 PACKED = re.compile(r"\.(zip|tar|tgz|tar\.gz|tar\.bz2|tar\.xz)( ?\(\d+\))?$", re.IGNORECASE)
@@ -55,6 +56,7 @@ class Contents:
     problems: list[str] = field(default_factory=list)
     _total: int = field(default=0, init=False, repr=False)
     _entries: int = field(default=0, init=False, repr=False)
+    _read: int = field(default=0, init=False, repr=False)
 
     def add_path(self, path: Path, name: str) -> None:
         """Read a file or a folder of a disk; links are not followed.
@@ -124,6 +126,7 @@ class Contents:
         limit = ARCHIVE_LIMIT if packed else FILE_LIMIT
         room = min(limit, TOTAL_LIMIT - self._total) if not packed else limit
         data = start + file.read(room + 1 - len(start))
+        self._read += len(data)
         if len(data) > room:
             declared = f"{size >> 20} MB declared"
             self.incidents.append(f"{name}: holds more than {max(room, 0) >> 20} MB ({declared}), left out")
@@ -177,6 +180,9 @@ class Contents:
         self._entries += 1
         if self._entries == ENTRY_LIMIT + 1:
             self.incidents.append(f"more than {ENTRY_LIMIT} entries; the rest was left out")
+        if self._read > READ_LIMIT and self._entries <= ENTRY_LIMIT:
+            self.incidents.append(f"unpacks to more than {READ_LIMIT >> 20} MB; the rest was left out")
+            self._entries = ENTRY_LIMIT + 1
         return self._entries <= ENTRY_LIMIT
 
 
@@ -197,8 +203,9 @@ def _matters(name: str) -> bool:
 
 
 def _shown(name: str) -> str:
-    """A name without control characters, not longer than a line."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)[:300]
+    """A name without control characters, not longer than a line; its end says what it is."""
+    name = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return name if len(name) <= 300 else f"{name[:140]}...{name[-150:]}"
 
 
 def _inflated(data: bytes) -> bytes:

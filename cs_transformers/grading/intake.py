@@ -53,6 +53,10 @@ def take_in(
     submissions = Path(submissions)
     if not submissions.exists():
         raise ValueError(f"take_in: expected a folder or a zip of submissions, got {submissions}, which is not there")
+    if work.resolve() in (submissions.resolve(), *submissions.resolve().parents):
+        raise ValueError(
+            f"take_in: expected submissions elsewhere than in {work}, which is replaced, got {submissions}"
+        )
     pristine = course_files()
     wanted = {EXERCISES[id].file for id in (EXERCISES if graded is None else graded)}
     if work.exists():
@@ -69,7 +73,14 @@ def take_in(
         if home.exists():  # ids that differ in case or signs only
             home = work / f"{home.name}-{hashlib.sha256(person.id.encode()).hexdigest()[:8]}"
         for attempt, delivery in enumerate(attempts(deliveries), start=1):
-            taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine, wanted))
+            try:
+                taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine, wanted))
+            except Exception as error:  # whatever one student hands in, the class is graded
+                shutil.rmtree(home / str(attempt), ignore_errors=True)
+                problem = f"it could not be taken in ({type(error).__name__})"
+                nothing = Answers()
+                digest = digest_of(nothing, {})
+                taken.append(Submission(person, attempt, delivery.source, digest, nothing, problem=problem))
         for delivery in deliveries:
             vars(delivery).pop("contents", None)  # what is taken in lies on the disk now
     return taken

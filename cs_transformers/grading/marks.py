@@ -20,6 +20,7 @@ from typing import Any
 from cs_transformers.checks import EXERCISES
 
 from .model import Adjustment, Classroom, Mark
+from .repairs import to_text
 from .texts import inert, number, one_line, write_whole
 
 FORMAT = "cs_transformers marks 1"
@@ -296,14 +297,18 @@ def adjustments(path: Path, classroom: Classroom) -> list[Adjustment]:
     """
     if not path.is_file():
         return []
-    text = path.read_text(encoding="utf-8-sig")
+    text = to_text(path.read_bytes(), path.name)[0]  # spreadsheets write other encodings too
     semicolons = text.partition("\n")[0].count(";") >= len(COLUMNS) - 1
     reader = csv.DictReader(io.StringIO(text), delimiter=";" if semicolons else ",")
     names = [(name or "").strip().lower() for name in reader.fieldnames or []]
     if names != COLUMNS:
         raise ValueError(f"{path.name}: expected the columns {','.join(COLUMNS)}, got {','.join(names)[:80]}")
     reader.fieldnames = names
-    return [_adjustment(row, f"{path.name}, line {reader.line_num}", classroom) for row in reader]
+    try:
+        rows = [(row, f"{path.name}, line {reader.line_num}") for row in reader]
+    except csv.Error as error:
+        raise ValueError(f"{path.name}, line {reader.line_num}: {error}; save it as CSV again") from None
+    return [_adjustment(row, where, classroom) for row, where in rows if any(row.values())]
 
 
 def _adjustment(row: dict[str, Any], where: str, classroom: Classroom) -> Adjustment:

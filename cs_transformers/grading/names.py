@@ -96,4 +96,4 @@ def natural(text: str) -> tuple[tuple[int, str], ...]:
         text: A name.
     """
     parts = re.split(r"(\d+)", unicodedata.normalize("NFC", text).casefold())
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)  # "²".isdigit() is true

@@ -110,7 +110,8 @@ def _cells(content: Any) -> list[Cell] | None:
             source = cell.get("source", cell.get("input", ""))
             source = "".join(part for part in source if isinstance(part, str)) if isinstance(source, list) else source
             if isinstance(source, str):
-                plain = source.replace("\r\n", "\n").replace("\r", "\n")
+                whole = source.encode("utf-8", "replace").decode("utf-8")  # JSON may hold halves of characters
+                plain = whole.replace("\r\n", "\n").replace("\r", "\n")
                 found.append(Cell(str(cell.get("cell_type", "")), plain, str(cell.get("id") or "")))
     return found
 

@@ -12,7 +12,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from cs_transformers.checks.markers import HELPERS, Region, decode_source, is_stub, lift
+from cs_transformers.checks.markers import HELPERS, UNPARSED, Region, decode_source, is_stub, lift
 
 _BENT = re.compile(
     r"^(?P<indent>[ \t]*)#+[ \t]*(?P<edge>BEGIN|END)[ \t]+(?P<kind>SOLUTION|ANSWER)[ \t]+"
@@ -21,6 +21,7 @@ _BENT = re.compile(
 )
 _ANY = re.compile(r"^[ \t]*###[ \t]*(BEGIN|END)\b", re.IGNORECASE)
 _SHOWN = 3
+LONGEST_SOURCE = 500_000  # letters: the files of the course have a twentieth of that
 
 
 def to_text(data: bytes, name: str) -> tuple[str, str]:
@@ -75,7 +76,12 @@ def mend(text: str, pristine: str, file: str) -> Mended:
         text: The student's file.
         pristine: The course's file with stubs.
         file: Its name.
+
+    Raises:
+        ValueError: If it is far too long to be a source of the course.
     """
+    if len(text) > LONGEST_SOURCE:
+        raise ValueError(f"it is longer than {LONGEST_SOURCE // 1000},000 letters; hand in the code alone")
     wanted = lift(pristine, file)
     lines, repairs = text.splitlines(), []
     good, marker_lines = _regions(lines, file, wanted, repairs)
@@ -236,10 +242,10 @@ def _lost_helpers(text: str, pristine: str) -> str:
     """Imports and functions at the margin that the course's file does not have: what the region of helpers held."""
     try:
         mine, given = ast.parse(text).body, ast.parse(pristine).body
-    except (SyntaxError, ValueError):
+        known = {ast.dump(node) for node in given} | {node.name for node in given if hasattr(node, "name")}
+        found = [node for node in mine if ast.dump(node) not in known and getattr(node, "name", "") not in known]
+    except UNPARSED:
         return ""
-    known = {ast.dump(node) for node in given} | {node.name for node in given if hasattr(node, "name")}
-    found = [node for node in mine if ast.dump(node) not in known and getattr(node, "name", "") not in known]
     wanted = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef | ast.Assign
     return "\n\n".join(ast.get_source_segment(text, node) or "" for node in found if isinstance(node, wanted))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ _COLUMNS = {
     "section": ("section", "group", "groups"),
 }  # fmt: skip
 _UNSAFE = re.compile(r"[/\\\x00-\x1f:*?\"<>|]|^\.|\.$|^\s|\s$")
-_ID_LIMIT = 100
+_ID_LIMIT, _BYTE_LIMIT = 100, 200  # letters, and bytes that a file system takes with something behind them
 
 
 def read_roster(path: Path) -> list[Person]:
@@ -38,7 +39,10 @@ def read_roster(path: Path) -> list[Person]:
     text = decode_source(path.read_bytes(), path.name)
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
-    rows = list(csv.reader(text.splitlines(), delimiter=delimiter))
+    try:
+        rows = list(csv.reader(text.splitlines(), delimiter=delimiter))
+    except csv.Error as error:
+        raise ValueError(f"roster: expected a CSV file, got {path.name} ({error}); save it as CSV again") from None
     header = [cell.strip().casefold().replace("_", " ") for cell in rows[0]] if rows else []
     places = {
         wanted: next((header.index(name) for name in names if name in header), None)
@@ -61,7 +65,8 @@ def read_roster(path: Path) -> list[Person]:
 
 
 def _person(cells: dict[str, str], place: str) -> Person:
-    if not cells["id"] or _UNSAFE.search(cells["id"]) or len(cells["id"]) > _ID_LIMIT:
+    id = cells["id"]
+    if not id or _UNSAFE.search(id) or len(id) > _ID_LIMIT or len(id.encode()) > _BYTE_LIMIT:
         raise ValueError(
             f"roster: {place}: expected an id that can name a file, got {cells['id']!r}; ids have no slashes, "
             "colons or control characters"
@@ -106,7 +111,11 @@ def slug(text: str) -> str:
         'ana_maría_müller'
     """
     text = unicodedata.normalize("NFC", text).strip().casefold()
-    return re.sub(r"[^\w.-]+", "_", text).strip("_.-")[:_ID_LIMIT] or "unnamed"
+    id = re.sub(r"[^\w.-]+", "_", text).strip("_.-") or "unnamed"
+    if len(id) <= _ID_LIMIT and len(id.encode()) <= _BYTE_LIMIT:
+        return id
+    mark = hashlib.sha256(id.encode()).hexdigest()[:8]  # two long names may begin alike
+    return f"{id.encode()[: _ID_LIMIT - 9].decode(errors='ignore')}_{mark}"
 
 
 @dataclass

@@ -20,6 +20,7 @@ from cs_transformers.errors import check_count, explain
 
 from . import enclosure, feedback, gradebook, gradescope, report
 from .cluster import grade_on_cluster
+from .deliveries import deliveries_of
 from .intake import take_in
 from .journal import Journal, to_record
 from .judging import Judge, exercises, trains
@@ -72,7 +73,7 @@ def grade(
     """
     check_count("cst grade", "jobs", jobs)
     submissions, out = Path(submissions), Path(out)
-    _check_places(submissions, out)
+    _check_places(submissions, out, roster)
     graded = exercises(only)
     with Journal(out / JOURNAL) as kept:
         if kept.entries and not resume:
@@ -102,13 +103,25 @@ def write_results(classroom: Classroom, out: Path) -> None:
         writer.write(classroom, out)
 
 
-def _check_places(submissions: Path, out: Path) -> None:
+def _check_places(submissions: Path, out: Path, roster: Path | None) -> None:
+    """Refuse what cannot be graded before anything is written."""
     inside = out.resolve()
     if submissions.resolve() in (inside, *inside.parents):
         got = f"{out}, inside of what was handed in"
         raise ValueError(explain("cst grade", "-o", "a folder of its own", got, "name a folder beside it"))
     if out.exists() and not out.is_dir():
         raise ValueError(explain("cst grade", "-o", "a folder", f"{out}, a file", "name a folder"))
+    copies = out / COPIES
+    if copies.resolve() in (submissions.resolve(), *submissions.resolve().parents) or (
+        copies.exists() and not (out / JOURNAL).is_file()
+    ):  # clean copies will stand there, in place of what somebody may have no other copy of
+        got = f"{out}, whose folder {COPIES} no run wrote"
+        raise ValueError(explain("cst grade", "-o", "a folder of its own", got, "name a new folder, such as grades"))
+    if roster is not None:
+        read_roster(roster)
+    if not submissions.exists() or next(deliveries_of(submissions), None) is None:
+        want, got = "a folder or a zip of what was handed in", f"{submissions}, which is not there or empty"
+        raise ValueError(explain("cst grade", "SUBMISSIONS", want, got, "give the folder or zip of the whole class"))
 
 
 @dataclass

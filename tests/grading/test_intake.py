@@ -15,7 +15,7 @@ from classes import FORMS, QUICK, RIGHT, Author, Files, Pupil, pupils, write_cla
 
 from cs_transformers.checks.markers import is_stub, lift
 from cs_transformers.course.submission import reduced
-from cs_transformers.grading import archives
+from cs_transformers.grading import archives, intake
 from cs_transformers.grading.archives import Contents
 from cs_transformers.grading.intake import course_files, digest_of, take_in
 from cs_transformers.grading.model import Submission
@@ -239,6 +239,89 @@ def test_all_files_of_one_delivery_are_bounded_together(monkeypatch: pytest.Monk
     contents.add_bytes("a.zip", zipped({f"{number}.py": b"x" * 1000 for number in range(5)}))
     assert len(contents.files) == 2
     assert len(contents.incidents) == 3
+
+
+def test_what_is_unpacked_and_left_out_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "READ_LIMIT", 70_000)
+    bomb = zipped({"zeros.py": b"\0" * 9000})
+    monkeypatch.setattr(archives, "TOTAL_LIMIT", 1000)  # what is left out for its size was unpacked all the same
+    contents = Contents()
+    contents.add_bytes("a.zip", zipped({f"{number}.zip": bomb for number in range(200)}))
+    assert contents.incidents[-1] == "unpacks to more than 0 MB; the rest was left out"
+    assert len(contents.incidents) < 100
+
+
+@pytest.mark.parametrize("deep", ["-" * 5000 + "1", "1+" * 3000 + "1", "(" * 5000 + "1" + ")" * 5000])
+@pytest.mark.parametrize("place", ["region", "margin", "helpers"])
+def test_code_nested_too_deep_to_be_read_costs_its_author_alone(
+    tmp_path: Path, stubs: dict[str, str], deep: str, place: str
+) -> None:
+    text = stubs["attention.py"]
+    if place == "margin":  # without markers the whole file is parsed
+        text = "\n".join(line for line in text.splitlines() if "###" not in line) + f"\nx = {deep}\n"
+    elif place == "helpers":
+        text = text.replace("### BEGIN ANSWER helpers\n", f"### BEGIN ANSWER helpers\nx = {deep}\n")
+    else:
+        line = next(line for line in text.splitlines() if "### BEGIN ANSWER 1.1" in line)
+        text = text.replace(line, f"{line}\n{line[: len(line) - len(line.lstrip())]}x = {deep}")
+    files = {"cs_transformers/attention.py": text.encode(), "cs_transformers/vit.py": stubs["vit.py"].encode()}
+    taken = one(tmp_path, files)
+    assert not taken.problem
+    assert "vit.py" in taken.answers.regions
+    if place == "region":
+        assert "not valid Python" in taken.answers.problems["attention.py", "1.1"][1]
+
+
+def test_one_delivery_that_breaks_the_taking_in_does_not_cost_the_class(
+    tmp_path: Path, stubs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("jane", "kim"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "vit.py").write_text(stubs["vit.py"] + f"# {name}\n", encoding="utf-8")
+
+    def breaks(text: str, *rest: str) -> object:
+        if "# jane" in text:
+            raise MemoryError
+        return mend(text, *rest)
+
+    monkeypatch.setattr(intake, "mend", breaks)
+    jane, kim = take_in(tmp_path / "in", tmp_path / "work")
+    assert (jane.problem, kim.problem) == ("it could not be taken in (MemoryError)", "")
+    assert not (tmp_path / "work" / "jane" / "1").exists()
+
+
+def test_a_file_far_too_long_for_a_source_costs_itself_only(tmp_path: Path, stubs: dict[str, str]) -> None:
+    long = stubs["attention.py"] + '"""\n' * 200_000
+    files = {"cs_transformers/attention.py": long.encode(), "cs_transformers/vit.py": stubs["vit.py"].encode()}
+    taken = one(tmp_path, files)
+    assert list(taken.answers.regions) == ["vit.py"]
+    assert "attention.py could not be read: it is longer than 500,000 letters; hand in the code alone" in taken.repairs
+
+
+def test_signs_that_only_look_like_figures_are_names(tmp_path: Path, stubs: dict[str, str]) -> None:
+    files = {"notes1\u00b23.md": b"x", "\u00b2/4\u00bc5.txt": b"x", "cs_transformers/vit.py": stubs["vit.py"].encode()}
+    assert not one(tmp_path, files, name="\u00b3").problem
+    assert natural("x\u00b2") > natural("x1")
+
+
+def test_a_very_long_path_keeps_its_end_and_its_person_a_folder(tmp_path: Path, stubs: dict[str, str]) -> None:
+    long = "\u8a9e" * 300
+    files = {f"{long}{name}/cs_transformers/vit.py": stubs["vit.py"].encode() for name in "ab"}
+    (tmp_path / "in.zip").write_bytes(zipped(files))
+    taken = take_in(tmp_path / "in.zip", tmp_path / "work")
+    assert [one.problem for one in taken] == ["", ""]
+    assert len({one.person.id for one in taken}) == 2
+    assert max(len(one.person.id.encode()) for one in taken) <= 200
+
+
+def test_submissions_are_never_what_is_replaced(tmp_path: Path, stubs: dict[str, str]) -> None:
+    source = tmp_path / "work" / "jane" / "vit.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(stubs["vit.py"], encoding="utf-8")
+    for submissions in (tmp_path / "work", source.parent):
+        with pytest.raises(ValueError, match=r"expected submissions elsewhere than in .*work, which is replaced"):
+            take_in(submissions, tmp_path / "work")
+    assert source.is_file()
 
 
 def test_a_forged_manifest_and_journal_are_only_words(tmp_path: Path, stubs: dict[str, str]) -> None:
@@ -565,6 +648,11 @@ def test_answers_are_lifted_from_cells_of_every_kind_and_the_last_counts() -> No
         "nb.ipynb: the answer cell of 6.2 had become a markdown cell",
         "nb.ipynb: 6.1 is answered in two cells; the last one counts",
     ]
+
+
+def test_halves_of_characters_in_a_notebook_are_replaced(tmp_path: Path) -> None:
+    data = notebook(("code", "%%answer 6.1\nbroken HALF text")).replace(b"HALF", b"\\ud800")
+    assert one(tmp_path, {"06_x.ipynb": data}).texts == {"6.1": "broken ? text"}
 
 
 def test_notebooks_of_format_3_and_lists_of_lines_are_read() -> None:

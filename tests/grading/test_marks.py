@@ -232,6 +232,17 @@ def test_corrections_from_a_european_spreadsheet_are_read(tmp_path: Path) -> Non
     assert corrections(text, tmp_path, "utf-8-sig") == [Adjustment("bo", "1.1", 1.5, "größer")]
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_corrections_are_read_in_the_encodings_that_spreadsheets_write(tmp_path: Path, encoding: str) -> None:
+    text = "student;exercise;points;reason\r\nbo;1.1;1;gr\u00f6\u00dfer\r\n;;;\r\n"
+    assert corrections(text, tmp_path, encoding) == [Adjustment("bo", "1.1", 1.0, "gr\u00f6\u00dfer")]
+
+
+def test_corrections_that_are_no_table_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"adjustments\.csv, line \d: field larger than field limit"):
+        corrections(f"student,exercise,points,reason\nbo,1.1,1,{'x' * 200_000}\n", tmp_path)
+
+
 def test_no_file_means_no_corrections(tmp_path: Path) -> None:
     assert marks.adjustments(tmp_path / "adjustments.csv", classroom()) == []
 

@@ -133,6 +133,27 @@ def test_a_run_is_not_written_over(graded: tuple) -> None:
         run.grade(graded[0] / "class", graded[0] / "grades", only=SAMPLE, nbval=False)
 
 
+@pytest.mark.parametrize("place", ["submissions", "submissions/jane", "elsewhere"])
+def test_a_folder_of_submissions_that_no_run_wrote_is_never_replaced(tmp_path: Path, place: str) -> None:
+    for folder in ("submissions", "elsewhere"):
+        (tmp_path / folder / "jane").mkdir(parents=True)
+        (tmp_path / folder / "jane" / "vit.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="whose folder submissions no run wrote; name a new folder"):
+        run.grade(tmp_path / place, tmp_path, nbval=False)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["vit.py", "vit.py"]
+
+
+def test_what_cannot_be_graded_leaves_no_run_behind(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "class" / "jane").mkdir(parents=True)
+    for submissions in ("absent", "empty"):
+        with pytest.raises(ValueError, match="must be a folder or a zip of what was handed in"):
+            run.grade(tmp_path / submissions, tmp_path / "grades", nbval=False)
+    with pytest.raises(ValueError, match="roster"):
+        run.grade(tmp_path / "class", tmp_path / "grades", nbval=False, roster=tmp_path / "no.csv")
+    assert not (tmp_path / "grades").exists()
+
+
 def test_a_verdict_can_be_explained_and_comes_out_again(graded: tuple) -> None:
     folder, people, _ = graded
     wrong = next(pupil for pupil in people if not isinstance(pupil.knows[SAMPLE[3]], str))
