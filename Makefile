@@ -39,7 +39,7 @@ test-notebooks: setup
 
 test-repeats: setup
 	OMP_NUM_THREADS=1 $(NBVAL) notebooks
-	OMP_NUM_THREADS=2 $(NBVAL) notebooks
+	OMP_NUM_THREADS=2 $(NBVAL) -n 1 notebooks  # two notebooks of two threads each would wait for each other
 
 test-all: test  ## everything in `make test`, then the long forms and the notebooks again on 1 and 2 threads
 	$(PYTEST) -n 2 --dist loadfile -q -m slow tests
