@@ -75,7 +75,7 @@ class Ending:
             return "no answer", "what came back is no answer of a check"
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            return ("timeout", "") if number == signal.SIGXCPU else ("crashed", signal.Signals(number).name)
+            return ("timeout", "") if number == signal.SIGXCPU else ("crashed", _name_of(number))
         return "exited early", f"exit status {os.WEXITSTATUS(status)}"
 
     def incident(self) -> str:
@@ -90,6 +90,13 @@ class Ending:
         found += [f"it left {left} process{'es' * (left > 1)} behind, ended now"] if left else []
         found += [f"it printed {self.printed >> 20} MB, cut"] if self.printed > FLOOD else []
         return "; ".join(found)
+
+
+def _name_of(number: int) -> str:
+    """The name of a signal; those in the real-time range have none."""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"SIG{number}"
 
 
 class Exchange:

@@ -38,6 +38,7 @@ def test_what_begins_no_frame_ends_the_wait() -> None:
     ("fields", "state"),
     [
         ({"status": signal.SIGSEGV}, ("crashed", "SIGSEGV")),
+        ({"status": 40}, ("crashed", "SIG40")),  # of the real-time range, which Python has no names for
         ({"status": signal.SIGXCPU}, ("timeout", "")),
         ({"status": 7 << 8}, ("exited early", "exit status 7")),
         ({"status": 0}, ("exited early", "exit status 0")),
