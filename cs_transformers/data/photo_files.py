@@ -17,6 +17,7 @@ from cs_transformers.data.paths import DamagedFileError, atomic_path
 from cs_transformers.errors import explain
 
 GREY_MODES, DEEP_MODES = ("1", "L", "LA", "La"), ("I", "I;16", "I;16L", "I;16B", "I;16N")
+NOT_RGB = ("CMYK", "LAB")  # modes whose profiles say nothing about the RGB that they become
 HOLD_ALPHA, HOLD_DEPTH = ("PNG", "WEBP", "TIFF"), ("PNG", "TIFF")
 JPEG_QUALITY = 95
 
@@ -80,8 +81,12 @@ def read_photo_file(path: str | os.PathLike[str], *, max_pixels: int = 50_000_00
             f"read_photo_file: {path.absolute()} cannot be read as a picture ({error}): replace it."
         ) from error
     photo = _unpacked(upright, path)
-    note = "its 16 bits a channel were read as 8: colour has 8 here" if reduced else ""
-    return replace(photo, profile=upright.info.get("icc_profile"), note=note)
+    profile, note = upright.info.get("icc_profile"), ""
+    if reduced:
+        note = "its 16 bits a channel were read as 8: colour has 8 here"
+    if profile is not None and upright.mode in NOT_RGB:
+        profile, note = None, f"its {upright.mode} colours became RGB, and its profile was left out"
+    return replace(photo, profile=profile, note=note)
 
 
 def check_photo_target(path: str | os.PathLike[str], photo: Photo | None = None) -> str:

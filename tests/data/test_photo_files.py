@@ -113,6 +113,18 @@ def test_a_colour_profile_goes_along(tmp_path: Path) -> None:
     assert back.info["icc_profile"] == b"a profile"
 
 
+@pytest.mark.parametrize("mode", ["CMYK", "LAB"])
+def test_a_profile_of_other_colours_than_rgb_is_left_out_and_that_is_said(tmp_path: Path, mode: str) -> None:
+    """Beside RGB pixels a viewer would take it at its word and show wrong colours."""
+    image = Image.fromarray(COLOUR).convert("CMYK") if mode == "CMYK" else Image.new("LAB", (5, 7))
+    image.save(tmp_path / "in.tif", icc_profile=b"a profile")
+    photo = read_photo_file(tmp_path / "in.tif")
+    write_photo_file(tmp_path / "out.png", photo)
+    assert photo.note == f"its {mode} colours became RGB, and its profile was left out"
+    with Image.open(tmp_path / "out.png") as back:
+        assert "icc_profile" not in back.info
+
+
 def test_jpeg_is_written_in_good_quality(tmp_path: Path) -> None:
     smooth = torch.linspace(0, 1, 40).expand(3, 30, 40)
     write_photo_file(tmp_path / "out.jpg", Photo(smooth))
