@@ -92,7 +92,8 @@ def best_match(query: Tensor, key: Tensor, *, max_scores: int = 2**24) -> tuple[
     Args:
         query: (N, C, h, w) features of the image that lacks detail.
         key: (N, C, hr, wr) features of the reference.
-        max_scores: Scores of one image that may exist at once; one row of the image is always compared as a whole.
+        max_scores: Scores of one image that may exist at once; one row of the image is always compared as a whole, and
+            with it the rows above and below, which its patches reach into.
 
     Returns:
         Resemblance (N, P) and place (N, P) int64, as from ``hard_index(relevance(query, key))``.
@@ -109,7 +110,7 @@ def best_match(query: Tensor, key: Tensor, *, max_scores: int = 2**24) -> tuple[
     check_count("best_match", "max_scores", max_scores)
     _check_maps("best_match", query=query, key=key)
     h, w = query.shape[-2:]
-    rows = max(1, max_scores // (w * key.shape[-2] * key.shape[-1]))
+    rows = max(1, max_scores // (w * key.shape[-2] * key.shape[-1]) - 2)  # relevance sees a row more on each side
     parts = []
     for top in range(0, h, rows):
         bottom = min(top + rows, h)

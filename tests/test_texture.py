@@ -94,12 +94,16 @@ def test_a_search_in_parts_equals_the_search_at_once(max_scores: int) -> None:
 def test_a_search_in_parts_never_holds_more_scores_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     from cs_transformers import texture
 
-    sizes, plain = [], texture.hard_index
-    monkeypatch.setattr(texture, "hard_index", lambda scores: sizes.append(scores[0].numel()) or plain(scores))
-    best_match(noise(2, 3, 9, 5), noise(2, 3, 8, 8, seed=1), max_scores=1000)
-    assert sum(sizes) == 45 * 64
-    assert max(sizes) <= 1000
-    assert len(sizes) == 3
+    sizes, plain = [], texture.relevance
+
+    def watched(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        scores = plain(query, key)
+        sizes.append(scores[0].numel())
+        return scores
+
+    monkeypatch.setattr(texture, "relevance", watched)
+    best_match(noise(2, 3, 9, 5), noise(2, 3, 8, 8, seed=1), max_scores=1600)  # five rows of the nine at once
+    assert sizes == [4 * 320, 5 * 320, 4 * 320]  # with the rows that patches reach into
 
 
 # --- transfer
