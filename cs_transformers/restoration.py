@@ -216,7 +216,8 @@ class ImageRestorationTransformer(nn.Module):
         _check_whole_patches(who, "img_size", (img_size, img_size), patch_size)
         self.img_size, self.patch_size, self.in_channels = img_size, patch_size, in_channels
         self.num_patches, width = (img_size // patch_size) ** 2, features * patch_size**2
-        self.embed_dim, inner = width, dim_feedforward or 4 * width
+        self.embed_dim, inner = width, 4 * width if dim_feedforward is None else dim_feedforward
+        check_count(who, "dim_feedforward", inner)
         options = {"norm_first": True, "activation": "relu", "attention": _attention_without_bias}
         self.heads = nn.ModuleDict({task: _head(in_channels, features) for task in self.tasks})
         self.embed = nn.Linear(width, width)

@@ -318,6 +318,7 @@ def test_the_contrastive_loss_falls_when_images_differ_and_patches_agree() -> No
         (ValueError, "img_size must be a multiple of patch_size 2", lambda: seeded(img_size=7)),
         (ValueError, "num_heads", lambda: seeded(num_heads=5)),
         (ValueError, "features must be", lambda: seeded(features=0)),
+        (ValueError, "dim_feedforward must be", lambda: seeded(dim_feedforward=0)),
         (TypeError, "num_layers must be", lambda: seeded(num_layers=1.5)),
         (ValueError, "two images with two patches or more, got", lambda: contrastive_loss(noise(1, 3, 5))),
         (ValueError, "two images with two patches or more, got", lambda: contrastive_loss(noise(3, 1, 5))),
