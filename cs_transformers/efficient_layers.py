@@ -573,6 +573,8 @@ class ShiftedWindowAttention(EfficientAttention):
 class BucketedAttention(EfficientAttention):
     """Attention among tokens that hashing puts into one bucket (Reformer); queries and keys share their weights.
 
+    Loading the state of a ``MultiHeadAttention`` keeps the weights of its queries; those of its keys are left out.
+
     Args:
         embed_dim: Model width D, a multiple of ``num_heads``.
         num_heads: Number of heads H.

@@ -273,6 +273,12 @@ def test_buckets_share_one_layer_for_queries_and_keys() -> None:
     assert all(block.self_attn.key is block.self_attn.query for block in stack.layers)
 
 
+def test_buckets_take_the_queries_of_a_loaded_state() -> None:
+    attend, source = layer("buckets"), MultiHeadAttention(D, H).double()
+    attend.load_state_dict(source.state_dict(), strict=False)
+    torch.testing.assert_close(attend.query.weight.double(), source.query.weight, rtol=0, atol=1e-7)
+
+
 def test_the_relative_bias_counts_and_learns() -> None:
     attend, x = layer("shifted window", relative_bias=True), draw(N, T, D)
     before = attend(x, x, x)
