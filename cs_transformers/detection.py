@@ -335,10 +335,17 @@ def level_mask(real: Tensor | None, size: Sequence[int], *, like: Tensor | None 
         return torch.ones(len(like), *size, dtype=torch.bool, device=like.device)
     for axis, cells in ((1, size[0]), (2, size[1])):
         pixels = real.shape[axis]
-        step = -(-pixels // cells)  # a stride-2 convolution rounds up: cell i looks at pixel i * step
+        step = _step(pixels, cells)
         index = (torch.arange(cells, device=real.device) * step).clamp(max=pixels - 1)
         real = real.index_select(axis, index)
     return real
+
+
+def _step(pixels: int, cells: int) -> int:
+    """By how many pixels neighbouring cells lie apart: a power of 2 if steps of stride 2, which round up, fit."""
+    least = -(-pixels // cells)  # 15 for 7 cells on 100 pixels, which are 16 apart: the last one lies at the edge
+    power = 1 << (least - 1).bit_length()
+    return power if -(-pixels // power) == cells else least
 
 
 def post_process(

@@ -451,6 +451,9 @@ def check_targets(
         labels, boxes = target["labels"], target["boxes"]
         check_tensor(who, f"labels of image {image}", labels, floating=False)
         check_shape(who, f"labels of image {image}", labels, "one class per object", M=None)
+        if labels.dtype != torch.int64:
+            fix = "use labels.long(), also where there are no objects: torch.tensor([]) is float"
+            raise TypeError(explain(who, f"labels of image {image}", "of dtype int64", labels.dtype, fix))
         check_fractions(who, f"boxes of image {image}", boxes)
         check_shape(who, f"boxes of image {image}", boxes, "one box per label", M=len(labels), four=4)
         outside = (labels < 0) | (labels >= classes)

@@ -332,6 +332,21 @@ def test_a_cell_is_real_where_the_image_alone_would_have_one(size: tuple[int, in
         assert mask[: one.shape[2], : one.shape[3]].all()
 
 
+@pytest.mark.parametrize("halvings", [1, 3, 5])
+def test_cells_are_counted_right_whatever_size_the_batch_has(halvings: int) -> None:
+    def cells(pixels: int) -> int:
+        return math.ceil(pixels / 2**halvings)  # halved again and again, rounded up each time
+
+    for padded in range(20, 140, 3):
+        for own in range(1, padded + 1, 5):
+            real = (torch.arange(padded) < own).expand(1, 1, padded)
+            assert level_mask(real, (1, cells(padded))).sum() == cells(own), (padded, own)
+
+
+def test_cells_of_a_map_that_no_halving_gives_are_spread_evenly() -> None:
+    assert level_mask((torch.arange(8) < 4).expand(1, 1, 8), (1, 3)).tolist() == [[[True, True, False]]]
+
+
 # ---------------------------------------------------------------- pixels
 
 

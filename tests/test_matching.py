@@ -281,6 +281,9 @@ def test_the_number_of_boxes_is_the_mean_over_processes_and_at_least_one(monkeyp
     ({"boxes": torch.zeros(3, 4)}, ValueError, r"boxes of image 0 must be of shape \(M, four\) = \(2, 4\)"),
     ({"labels": torch.zeros(2, 1)}, ValueError, r"labels of image 0 must be of shape \(M\)"),
     ({"labels": [0, 1]}, TypeError, "labels of image 0 must be a torch.Tensor"),
+    ({"labels": torch.zeros(2)}, TypeError, r"labels of image 0 must be of dtype int64, got torch.float32"),
+    ({"labels": torch.ones(2, dtype=torch.uint8)}, TypeError, "labels of image 0 must be of dtype int64"),
+    ({"labels": torch.tensor([]), "boxes": torch.zeros(0, 4)}, TypeError, "also where there are no objects"),
     ({"boxes": torch.zeros(2, 4, dtype=torch.int64)}, TypeError, "boxes of image 0 must be a tensor of a float"),
 ])  # fmt: skip
 def test_odd_targets_are_refused(change: dict, error: type, message: str) -> None:
