@@ -42,4 +42,4 @@ def translate(
     found = translation.translate(" ".join(text), translation.load_translator(weights), beam_size=beams)
     print(found.text)
     if found.unknown:
-        typer.echo(f"never seen in training: {', '.join(found.unknown)}", err=True)
+        typer.echo(f"never seen in training, or too rarely: {', '.join(found.unknown)}", err=True)

@@ -24,7 +24,7 @@ class Translation:
 
     Args:
         text: The translation.
-        unknown: Words of the source that training has never shown.
+        unknown: Words and marks of the source that training has never shown, or too rarely to learn.
     """
 
     text: str
@@ -53,6 +53,11 @@ def train(data: str, folder: Path, *, resume: bool = False, **changes: Any) -> O
     figures = {"validation perplexity": f"{best['val_perplexity']:.2f}"}
     split = "test" if data in recipes.DATA else "val"
     pairs = recipes.recipe_pairs(recipe, split)
+    longest = translator.model.max_length
+    fitting = [pair for pair in pairs if len(translator.source.encode(pair[0])) <= longest]
+    if len(fitting) < len(pairs):
+        figures["not translated"] = f"{len(pairs) - len(fitting)} {split} sentences of more than {longest} tokens"
+    pairs = fitting
     if find_spec("sacrebleu") is None:
         figures["BLEU"] = "not measured, it needs the package sacrebleu: pip install 'cs_transformers[score]'"
         return keep_curve(figures, translator.history, folder)
@@ -97,7 +102,7 @@ def translate(text: str, translator: Translator, *, beam_size: int = BEAMS) -> T
         beam_size: Number of beams; 1 is greedy.
 
     Returns:
-        The translation and the words that training has never shown.
+        The translation and the words that the model cannot know.
 
     Raises:
         TypeError: If ``text`` is no text.
@@ -116,13 +121,13 @@ def check_sentence(text: str, translator: Translator) -> tuple[str, ...]:
         translator: The translator that shall read it.
 
     Returns:
-        Its words that occur in no training sentence.
+        Its words that occur in no training sentence, and its words and marks that are no tokens of the model's.
 
     Raises:
         TypeError: If ``text`` is no text.
         ValueError: If it is empty, holds no word, is too long or in another language.
     """
-    from cs_transformers.data.tokens import split_words
+    from cs_transformers.data.tokens import WordTokenizer, split_words
 
     who = "translate"
     source, target = translator.recipe.source, translator.recipe.target
@@ -147,4 +152,7 @@ def check_sentence(text: str, translator: Translator) -> tuple[str, ...]:
         got = f"{tokens} with start and end"
         fix = "split it into sentences, or train with a larger max_length"
         raise ValueError(explain(who, "the text", f"of at most {longest} tokens", got, fix))
-    return tuple(dict.fromkeys(word for word in words if word not in translator.known[source]))
+    unread: list[str] = []  # by whole words the model may lack a mark, or a word that is rare in training
+    if isinstance(translator.source, WordTokenizer):
+        unread = [word for word in translator.source.pieces(text) if word not in translator.source.ids]
+    return tuple(dict.fromkeys([*(word for word in words if word not in translator.known[source]), *unread]))

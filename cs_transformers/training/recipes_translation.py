@@ -53,7 +53,7 @@ class TranslationRecipe:
         tokens: "words", or "byte pairs" with one vocabulary for both languages.
         min_count: Words seen less often are unknown.
         vocab_size: Number of byte-pair tokens.
-        lower: Whether text is written in lower case.
+        lower: Whether the target, and byte pairs of both languages, are in lower case; whole source words always are.
         scenes: Number of scenes to learn from, where the data is scenes.
         width: Model width D.
         num_heads: Number of heads.
@@ -372,8 +372,9 @@ def make_tokenizers(recipe: TranslationRecipe, pairs: Pairs) -> tuple[Tokenizer,
     if recipe.tokens == "byte pairs":
         common = BytePairTokenizer.train([*sides[0], *sides[1]], size=recipe.vocab_size, lower=recipe.lower)
         return common, common
-    source, target = (WordTokenizer.build(side, min_count=recipe.min_count, lower=recipe.lower) for side in sides)
-    return source, target
+    # The source is read in lower case whatever the target needs: "A" at the start of a sentence is the word "a".
+    source = WordTokenizer.build(sides[0], min_count=recipe.min_count)
+    return source, WordTokenizer.build(sides[1], min_count=recipe.min_count, lower=recipe.lower)
 
 
 def train_translator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,14 @@ def test_a_sentence_is_translated_from_a_checkpoint(folder: Path, translator: Tr
 def test_unknown_words_are_named_beside_the_translation(folder: Path) -> None:
     code, _, told = call("translate", "ein Dackel rennt durch den Schnee", "--weights", str(folder))
     assert code == 0
-    assert told == "never seen in training: dackel\n"
+    assert told == "never seen in training, or too rarely: dackel\n"
+
+
+def test_marks_and_rare_words_that_the_model_has_no_token_for_are_named(translator: Translator) -> None:
+    known = {**translator.known, "de": translator.known["de"] | {"katze"}}  # in training, but below min_count
+    rare = replace(translator, known=known)
+    found = translation.translate("Ein Hund rennt durch den Schnee, eine Katze!", rare)
+    assert found.unknown == (",", "katze", "!")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +131,18 @@ def test_a_folder_of_sentences_is_trained_kept_and_used(tmp_path: Path) -> None:
     assert code == 2
     assert "pass resume=True" in told
     assert call("train", "translate", "--data", str(tmp_path), "--out", str(out), "--steps", "2", "--resume")[0] == 0
+
+
+def test_sentences_too_long_for_the_model_are_counted_and_the_others_scored(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("sacrebleu")
+    for split in ("train", "val"):
+        for language, lines in (("de", GERMAN), ("en", ENGLISH)):
+            more = [f"{lines[0]} " * 12] if split == "val" else []
+            (tmp_path / f"{split}.{language}").write_text("\n".join(lines * 8 + more) + "\n", encoding="utf-8")
+    figures = translation.train(str(tmp_path), tmp_path / "out", steps=1, progress=False).figures
+    assert figures["not translated"] == "1 val sentences of more than 64 tokens"
+    assert "BLEU of 24 val sentences (sacrebleu, words and marks)" in figures
 
 
 def test_without_sacrebleu_training_says_what_was_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,7 @@ def test_each_language_has_words_of_its_own_and_byte_pairs_are_common() -> None:
     assert isinstance(source, WordTokenizer)
     assert "circle" in source.ids
     assert "Kreis" in target.ids
+    assert source.encode("Circle") == source.encode("circle")  # whoever types a sentence begins it with a capital
     source, target = make_tokenizers(replace(small(), tokens="byte pairs", vocab_size=90), PAIRS)
     assert isinstance(source, BytePairTokenizer)
     assert source is target
