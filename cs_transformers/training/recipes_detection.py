@@ -36,6 +36,7 @@ from cs_transformers.training.schedules import make_schedule
 MODELS = ("detr", "deformable")
 SCORING = {"detr": "softmax", "deformable": "sigmoid"}
 DETECTOR_FILE = "detector.pt"
+SCENE_SIDE = 64  # a photo that a detector of scenes shall look at is scaled to what it has learnt from
 SLOW = ("sampling_offsets", "reference_points")  # parameters that move at a tenth of the rate
 
 
@@ -129,8 +130,9 @@ def scenes_recipe(model: str = "detr", **changes: Any) -> DetectionRecipe:
     )  # fmt: skip
     if model == "deformable":
         settings = replace(settings, steps=800)
-        return DetectionRecipe(model=model, strides=(2, 2, 2, 2), num_levels=2, fit=replace(settings, **changes))
-    return DetectionRecipe(model=model, fit=replace(settings, **changes))
+        sizes = {"strides": (2, 2, 2, 2), "num_levels": 2, "side": SCENE_SIDE}
+        return DetectionRecipe(model=model, **sizes, fit=replace(settings, **changes))
+    return DetectionRecipe(model=model, side=SCENE_SIDE, fit=replace(settings, **changes))
 
 
 def photos_recipe(model: str = "deformable", backbone: str = "small", **changes: Any) -> DetectionRecipe:
@@ -201,7 +203,11 @@ class TrainedDetector:
 
         Returns:
             The figures of :func:`average_precision`.
+
+        Raises:
+            ValueError: If the data has other classes.
         """
+        _check_classes("score", data, self.classes)
         found = self.find([data.read(index) for index in range(len(data))])
         return average_precision(found, data.truths, self.classes)
 
@@ -325,11 +331,13 @@ def train_detector(
     Raises:
         FileNotFoundError: If the data is not on disk.
         ImportError: If pycocotools, which scores boxes, is not installed.
+        ValueError: If training and validation pictures have different classes.
     """
     coco_tools()  # a long training must not fail at its first evaluation
     recipe = recipe or (scenes_recipe() if str(data) == "scenes" else photos_recipe())
     train = train if train is not None else load_boxes(data, "train", side=recipe.side)
     val = val if val is not None else load_boxes(data, "val", side=recipe.side)
+    _check_classes("train_detector", val, train.classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.fit.seed)
         model = recipe.build(len(train.classes))
@@ -350,6 +358,13 @@ def train_detector(
     if folder is not None:
         trained.save(Path(folder) / DETECTOR_FILE)
     return trained
+
+
+def _check_classes(who: str, data: DetectionDataset, classes: tuple[str, ...]) -> None:
+    """Labels are numbers: with another list of classes each would silently mean something else."""
+    if data.classes != classes:
+        expected, fix = f"those of training, {list(classes)}", "list the same categories in every json file"
+        raise ValueError(explain(who, "the classes", expected, list(data.classes), fix))
 
 
 def mean_loss_of(

@@ -73,6 +73,25 @@ def test_pictures_of_any_size_give_boxes_in_their_own_pixels() -> None:
         assert len(found["scores"]) == 4
 
 
+@pytest.mark.parametrize("model", recipes.MODELS)
+def test_a_detector_of_scenes_looks_at_photos_in_the_size_it_knows(model: str) -> None:
+    detector, seen = recipes.TrainedDetector(tiny(model).build(5), scene_boxes(1, seed=1).classes, tiny(model)), []
+    detector.model.register_forward_pre_hook(lambda _, inputs: seen.append(tuple(inputs[0].shape[2:])))
+    detector.find([torch.zeros(3, 300, 450, dtype=torch.uint8)])
+    assert seen == [(64, 96)]
+
+
+def test_other_classes_are_refused_before_training_and_when_scoring() -> None:
+    other = scene_boxes(5, seed=2)
+    other.classes = tuple(reversed(other.classes))
+    message = r"the classes must be those of training, \['circle', .* got \['diamond', .*same categories"
+    with pytest.raises(ValueError, match=f"train_detector: {message}"):
+        train_detector("scenes", tiny(), train=scene_boxes(16, seed=1), val=other)
+    detector = recipes.TrainedDetector(tiny().build(5), scene_boxes(1, seed=1).classes, tiny())
+    with pytest.raises(ValueError, match=f"score: {message}"):
+        detector.score(other)
+
+
 def test_finding_in_a_batch_is_finding_one_by_one() -> None:
     trained = train(tiny())
     images = [scene_boxes(3, seed=7).read(index) for index in range(3)]
