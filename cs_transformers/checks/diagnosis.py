@@ -18,6 +18,9 @@ from .client import Answer
 
 OBSERVED = "observed"  # a part that gives no points: what the checks of training see beside the score
 DIRECTIONS = 3
+LARGEST = (
+    1 << 22
+)  # entries: what any check asks for has fewer; an array far too large must not cost the judge its memory
 TOLERANCE = 1e-6  # of the sum of magnitudes: the same mistake on another machine, written another way, is within it
 
 
@@ -133,11 +136,15 @@ def bears(mistake: Fingerprint, answer: Answer, parts: list[str] | None = None) 
 def project(key: str, array: np.ndarray) -> list[Any]:
     """A few numbers that stand for an array: shape, how many entries are not finite, size, projections.
 
+    Of an array beyond any that a check asks for, the shape alone.
+
     Args:
         key: Part and name of the array; it fixes the directions.
         array: The array.
     """
-    values = np.asarray(array, dtype=np.float64).ravel()
+    if array.size > LARGEST:
+        return [list(np.shape(array)), [0, 0, 0], 0.0, *[0.0] * DIRECTIONS]
+    values = np.asarray(np.real(array), dtype=np.float64).ravel()
     special = [int(np.isnan(values).sum()), int(np.isposinf(values).sum()), int(np.isneginf(values).sum())]
     values = np.where(np.isfinite(values), values, 0.0)
     directions = np.random.RandomState(zlib.crc32(key.encode())).uniform(-1, 1, (DIRECTIONS, values.size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 
@@ -87,6 +88,20 @@ def test_entries_that_are_not_finite_are_counted_by_kind() -> None:
     assert project("k", nan)[1] == [1, 0, 0]
     assert project("k", inf)[1] == [0, 1, 0]
     assert project("k", -inf)[1] == [0, 0, 1]
+
+
+def test_an_array_far_too_large_is_its_shape_and_costs_no_memory() -> None:
+    huge = np.broadcast_to(np.float64(7), (1 << 20, 1 << 10))
+    tracemalloc.start()
+    found = project("k", huge)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [[1 << 20, 1 << 10], [0, 0, 0], 0.0, 0.0, 0.0, 0.0]
+    assert peak < 1 << 20
+
+
+def test_a_complex_array_has_a_print_without_a_warning() -> None:
+    assert project("k", np.asarray([1 + 2j, 3 - 1j]))[:3] == [[2], [0, 0, 0], 4.0]
 
 
 def test_an_error_without_numbers_is_known_by_its_text() -> None:
