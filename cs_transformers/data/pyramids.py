@@ -21,6 +21,7 @@ from cs_transformers.data.backbones import (
     _torchvision,
 )
 from cs_transformers.data.paths import cache_dir, find_data
+from cs_transformers.data.sources import DATA_SETS
 from cs_transformers.data.transfer import fetch
 from cs_transformers.detection import level_mask
 from cs_transformers.errors import check_count, explain
@@ -102,6 +103,7 @@ def load_pyramid(
     levels: int = 3,
     weights: str | os.PathLike[str] | None = None,
     download: bool = False,
+    empty: bool = False,
 ) -> NetworkPyramid:
     """Load a pretrained network as the backbone of a detector.
 
@@ -111,6 +113,7 @@ def load_pyramid(
         levels: How many feature maps the detector wants.
         weights: File with the network's state dict; None takes the package's, or torchvision's from the data folders.
         download: Fetch torchvision's weights into the cache where they are not on disk.
+        empty: Leave the weights as they are drawn, for a checkpoint that is about to fill them.
 
     Returns:
         The backbone, with its batch norms frozen; its other weights may learn on.
@@ -122,14 +125,14 @@ def load_pyramid(
     """
     if name == EFFICIENTNET:
         network, packaged = _efficientnet()
-        path = packaged if weights is None else Path(weights)
-        _fill(network, path, name)
+        if not empty:
+            _fill(network, packaged if weights is None else Path(weights), name)
         first = nn.Sequential(network._conv_stem, network._bn0, network._swish)
         stages, scale = [first, *network._blocks], {"mean": (127.0,) * 3, "std": (128.0,) * 3}
     else:
         network = _network(name)
-        path = Path(weights) if weights is not None else _weights_of(name, download)
-        _fill(network, path, name)
+        if not empty:
+            _fill(network, Path(weights) if weights is not None else _weights_of(name, download), name)
         stages, scale = _stages(name, network), {}
     return NetworkPyramid([freeze_batch_norms(stage) for stage in stages], levels, **scale)
 
@@ -191,9 +194,10 @@ def _weights_of(name: str, download: bool) -> Path:
     if found is not None:
         return found
     if not download:
+        command = f"type: cst data get backbone-{name}" if f"backbone-{name}" in DATA_SETS else f"put {url} there"
         raise FileNotFoundError(
-            f"load_pyramid: the weights of {name} are not on disk (backbones/{file}). Pass download=True to fetch them "
-            f"from {url}, or weights=PATH."
+            f"load_pyramid: the weights of {name} are not on disk (backbones/{file} in {cache_dir()}). Pass "
+            f"download=True to fetch them, or weights=PATH; for a command {command}."
         )
     digits = re.search(r"-([0-9a-f]{8,})\.pth$", file)  # the first digits of the file's SHA-256 are part of its name
     return fetch(url, cache_dir() / "backbones" / file, sha256=digits and digits[1])

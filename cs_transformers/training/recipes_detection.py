@@ -85,11 +85,12 @@ class DetectionRecipe:
     def __post_init__(self) -> None:
         check_choice("DetectionRecipe", "model", self.model, MODELS)
 
-    def build(self, num_classes: int) -> nn.Module:
+    def build(self, num_classes: int, *, empty: bool = False) -> nn.Module:
         """Build the detector, untrained but for a pretrained backbone.
 
         Args:
             num_classes: Number of classes K.
+            empty: Leave that backbone without its weights, for a checkpoint that is about to fill them.
 
         Returns:
             A ``DetectionTransformer`` or a ``DeformableDetectionTransformer``.
@@ -97,7 +98,7 @@ class DetectionRecipe:
         if self.backbone == "small":
             backbone = ConvPyramid(self.widths, self.strides, levels=self.num_levels)
         else:
-            backbone = load_pyramid(self.backbone, levels=self.num_levels)
+            backbone = load_pyramid(self.backbone, levels=self.num_levels, empty=empty)
         names = ("num_heads", "num_encoder_layers", "num_decoder_layers", "dim_feedforward", "dropout")
         sizes = {name: getattr(self, name) for name in names}
         if self.model == "detr":
@@ -252,7 +253,7 @@ def load_detector(path: str | Path) -> TrainedDetector:
         raise ValueError(explain("load_detector", "path", "the file of a detector", str(path), fix))
     sizes = {name: tuple(value) if isinstance(value, list) else value for name, value in state["recipe"].items()}
     recipe = DetectionRecipe(**sizes)
-    model = recipe.build(len(state["classes"]))
+    model = recipe.build(len(state["classes"]), empty=True)
     model.load_state_dict(state["model"])
     return TrainedDetector(model.eval(), tuple(state["classes"]), recipe)
 

@@ -118,11 +118,25 @@ def test_every_parameter_has_one_optimizer_and_slow_ones_are_slow() -> None:
 
 def test_a_pretrained_backbone_moves_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = [torch.nn.Conv2d(3, 4, 2, stride=2), torch.nn.Conv2d(4, 6, 2, stride=2)]
-    monkeypatch.setattr(recipes, "load_pyramid", lambda _name, levels: NetworkPyramid(stages, levels))
+    monkeypatch.setattr(recipes, "load_pyramid", lambda _name, levels, **_: NetworkPyramid(stages, levels))
     model = replace(tiny(), backbone="resnet18").build(5)
     (_, (adam, _)) = detection_optimizers(model, tiny().fit, 16)
     slow = [group for group in adam.param_groups if group["lr"] == pytest.approx(2e-4)]
     assert {id(one) for group in slow for one in group["params"]} == {id(one) for one in model.backbone.parameters()}
+
+
+def test_a_detector_with_a_pretrained_backbone_needs_no_weights_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CST_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CST_DATA_DIR", raising=False)
+    recipe = replace(tiny("deformable"), backbone="mobilenet_v3_small")
+    with pytest.raises(FileNotFoundError, match="cst data get backbone-mobilenet_v3_small"):
+        recipe.build(5)
+    made = recipes.TrainedDetector(recipe.build(5, empty=True), scene_boxes(1, seed=1).classes, recipe)
+    loaded = load_detector(made.save(tmp_path / "detector.pt"))
+    for name, value in made.model.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], value), name
 
 
 def test_photos_have_a_recipe_that_scales_and_augments() -> None:
