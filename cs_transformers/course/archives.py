@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import lzma
 import os
 import stat
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 DATE = (1980, 1, 1, 0, 0, 0)  # no moment of writing in the bytes
 LARGEST = 512 << 20  # bytes a zip may unpack to
 MOST = 20_000  # files in it
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, RuntimeError)
 
 
 def zip_bytes(files: dict[str, bytes]) -> bytes:
@@ -87,7 +90,7 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
             for one in entries:
                 _refuse_ways_out(one, name)
             return {one.filename.replace("\\", "/"): archive.read(one) for one in entries}
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{name}: expected a whole zip, got a damaged one ({error}); download it again") from None
 
 

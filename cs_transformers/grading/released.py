@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from pathlib import Path
 
 from cs_transformers.checks.edition import RELEASE, Edition, parse
 from cs_transformers.checks.tree import PACKAGE_NAME
+from cs_transformers.course.archives import DAMAGED
 
 
 def read_release(path: Path) -> Edition:
@@ -31,7 +33,8 @@ def _description(path: Path) -> bytes | None:
         places = (path / PACKAGE_NAME / RELEASE, path / RELEASE)
         return next((place.read_bytes() for place in places if place.is_file()), None)
     if path.suffix == ".zip" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
+        with contextlib.suppress(*DAMAGED), zipfile.ZipFile(path) as archive:
             name = min((name for name in archive.namelist() if name.endswith(RELEASE)), key=len, default=None)
             return archive.read(name) if name else None
+        return None
     return path.read_bytes() if path.name == RELEASE and path.is_file() else None

@@ -113,3 +113,10 @@ def test_an_address_gives_the_zip_and_where_github_has_the_notebooks_colabs(url:
 def test_what_is_no_address_is_told(url: str) -> None:
     with pytest.raises(ValueError, match=r"release: expected an address such as .*give --url the place"):
         parse(url)
+
+
+def test_a_zip_whose_compressed_bytes_are_damaged_is_refused() -> None:
+    whole = zip_bytes({"a.txt": b"some words, and some words again " * 20})
+    start = whole.index(b"a.txt") + 5
+    with pytest.raises(ValueError, match=r"x\.zip: expected a whole zip, got a damaged one"):
+        read_zip(whole[:start] + b"\xff" * 9 + whole[start + 9 :], "x.zip")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 
@@ -26,12 +27,17 @@ def test_a_folder_a_zip_and_the_description_say_the_same(tmp_path: Path) -> None
         assert read_release(path) == WEEK
 
 
-@pytest.mark.parametrize("name", ["missing", "empty", "other.zip", "notes.txt"])
+@pytest.mark.parametrize("name", ["missing", "empty", "other.zip", "notes.txt", "damaged.zip"])
 def test_anything_else_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("{}")
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as packed:
         packed.writestr("a.txt", "a")
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("cs_transformers/release.json", encode(WEEK) * 20)
+    start = whole.getvalue().index(b"release.json") + 12
+    (tmp_path / "damaged.zip").write_bytes(whole.getvalue()[:start] + b"\xff" * 9 + whole.getvalue()[start + 9 :])
     with pytest.raises(ValueError, match="expected the folder or zip that `cst release` wrote"):
         read_release(tmp_path / name)
 
