@@ -495,7 +495,9 @@ def log_random_features(x: Tensor, projection: Tensor) -> Tensor:
     return scaled @ projection.to(x).T - scaled.square().sum(-1, keepdim=True) / 2 - math.log(len(projection)) / 2
 
 
-def random_features(query: Tensor, key: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:
+def random_features(
+    query: Tensor, key: Tensor, projection: Tensor, key_mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Turn queries and keys into positive random features for ``linear_attention``.
 
     A factor per query, and one for all keys of a head, cancels in the quotient: it is chosen so that nothing overflows.
@@ -504,13 +506,14 @@ def random_features(query: Tensor, key: Tensor, projection: Tensor) -> tuple[Ten
         query: (N, H, T, K).
         key: (N, H, S, K).
         projection: (M, K) directions, the same for both.
+        key_mask: (N, S), nonzero or True = a real token; padding gets features of 0 and no say in the keys' factor.
 
     Returns:
         (N, H, T, M) and (N, H, S, M), positive, the largest of each row or head 1.
 
     Raises:
-        TypeError: If an argument is no floating tensor.
-        ValueError: If the widths differ.
+        TypeError: If an argument is of the wrong type.
+        ValueError: If the widths differ, or the mask does not fit.
 
     Example:
         >>> q, k = random_features(torch.randn(1, 2, 5, 4), torch.randn(1, 2, 7, 4), torch.randn(6, 4))
@@ -521,8 +524,14 @@ def random_features(query: Tensor, key: Tensor, projection: Tensor) -> tuple[Ten
         Choromanski et al. 2021, section 2.3, arXiv:2009.14794.
     """
     logs_query, logs_key = log_random_features(query, projection), log_random_features(key, projection)
+    if key_mask is not None:
+        real = check_key_mask(key_mask, key.shape[0], key.shape[-2], who="random_features").to(key.device)
+        logs_key = logs_key.masked_fill(~real[:, None, :, None], -torch.inf)
     of_rows = logs_query.amax(dim=-1, keepdim=True).detach()
-    of_heads = logs_key.amax(dim=(-2, -1), keepdim=True).detach() if key.shape[-2] else 0.0
+    if key.shape[-2] == 0:
+        return (logs_query - of_rows).exp(), logs_key.exp()
+    of_heads = logs_key.amax(dim=(-2, -1), keepdim=True).detach()
+    of_heads = of_heads.masked_fill(of_heads == -torch.inf, 0.0)  # nothing but padding
     return (logs_query - of_rows).exp(), (logs_key - of_heads).exp()
 
 

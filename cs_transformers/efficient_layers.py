@@ -266,16 +266,17 @@ class LinearAttention(EfficientAttention):
         Returns:
             (N, H, T, K).
         """
-        query, key = self.features(query, key)
+        query, key = self.features(query, key, key_mask)
         mixing = causal_linear_attention if self.causal else linear_attention
         return self.attn_drop(mixing(query, key, value, key_mask))
 
-    def features(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    def features(self, query: Tensor, key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Map queries and keys to features that are not negative.
 
         Args:
             query: (N, H, T, K).
             key: (N, H, S, K).
+            key_mask: (N, S), True = a real token, or None; for features that depend on all keys.
 
         Returns:
             Both, each of its own length.
@@ -361,17 +362,18 @@ class RandomFeatureAttention(LinearAttention):
         drawn = orthogonal_projection(self.num_features, self.head_dim, generator=generator)
         self.projection.copy_(drawn)
 
-    def features(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    def features(self, query: Tensor, key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Map queries and keys to positive random features.
 
         Args:
             query: (N, H, T, K).
             key: (N, H, S, K).
+            key_mask: (N, S), True = a real token, or None.
 
         Returns:
             (N, H, T, M) and (N, H, S, M).
         """
-        return random_features(query, key, self.projection)
+        return random_features(query, key, self.projection, key_mask)
 
 
 class LowRankAttention(EfficientAttention):

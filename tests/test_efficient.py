@@ -415,6 +415,27 @@ def test_the_causal_form_equals_the_published_package(performer) -> None:
     same(causal_linear_attention(*random_features(q, k, projection), v, chunk_size=2), published, (q, k, v))
 
 
+def test_short_padding_does_not_drown_long_keys() -> None:
+    """The factor of a head is that of its real keys: beside keys of 0 the features of long ones would round to 0."""
+    generator = torch.Generator().manual_seed(0)
+    key, value = torch.randn(2, 1, 2, 6, 16, generator=generator)
+    key = 40 * F.normalize(key, dim=-1)
+    projection = orthogonal_projection(64, 16, generator=generator)
+    alone = linear_attention(*random_features(key, key, projection), value)
+    longer, values = (F.pad(x, (0, 0, 0, 3)) for x in (key, value))
+    real = (torch.arange(9) < 6)[None]
+    features = random_features(key, longer.requires_grad_(), projection, real)
+    padded = linear_attention(*features, values, real)
+    torch.testing.assert_close(padded, alone, rtol=1e-4, atol=1e-5)
+    padded.sum().backward()
+    assert longer.grad is not None
+    assert longer.grad.isfinite().all()
+    nothing = random_features(key, key, projection, torch.zeros(1, 6))[1]
+    assert (nothing == 0).all()
+    with pytest.raises(ValueError, match="random_features: key_mask must be"):
+        random_features(key, key, projection, real)
+
+
 def test_long_queries_keep_their_choice() -> None:
     """A query of great length picks one key; features that underflow would give all keys the same share."""
     projection = orthogonal_projection(512, K, generator=torch.Generator().manual_seed(0)).float()
