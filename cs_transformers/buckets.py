@@ -46,7 +46,7 @@ def draw_rotations(rounds: int, width: int, num_buckets: int, *, generator: torc
 def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
     """Find the bucket of each vector: the direction, or its opposite, that it comes closest to.
 
-    argmax([x R; -x R]). Neither the length of a vector nor a rotation of all of them together matters.
+    argmax([x R; -x R]). The length of a vector does not matter.
 
     Args:
         x: (N, H, T, K).
