@@ -96,7 +96,8 @@ def test_weights_are_looked_for_and_the_message_says_how_to_get_them(
 ) -> None:
     monkeypatch.setenv("CST_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("CST_DATA_DIR", raising=False)
-    with pytest.raises(FileNotFoundError, match=r"weights of resnet18 are not on disk .* Pass download=True .*cst data get backbone-resnet18"):
+    told = r"weights of resnet18 are not on disk .* Pass download=True .*cst data get backbone-resnet18"
+    with pytest.raises(FileNotFoundError, match=told):
         load_pyramid("resnet18")
     asked = []
 
