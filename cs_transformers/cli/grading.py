@@ -15,6 +15,10 @@ from rich.table import Table
 from .common import STATE_STYLE, TROUBLE, USAGE, app
 
 INTERRUPTED = 130
+OPEN_NOTEBOOKS = (
+    "note: bubblewrap is missing or forbidden here, so while notebooks are re-executed students' code could read and "
+    "change your files; install bubblewrap, or pass --no-nbval"
+)
 GRADES = typer.Argument(help="Folder that `cst grade` wrote.", metavar="GRADES")
 SANDBOX = typer.Option("--require-sandbox", help="Refuse to run where students' code cannot be isolated.")
 
@@ -38,7 +42,7 @@ def grade(
     Killed or interrupted, it goes on with --resume. With --merge and no submissions it adds marks of texts to a folder
     of grades and writes the results again.
     """
-    from cs_transformers.grading import run
+    from cs_transformers.grading import enclosure, run
     from cs_transformers.grading.merging import merge_pages
     from cs_transformers.grading.released import read_release
 
@@ -50,6 +54,8 @@ def grade(
             raise typer.Exit(USAGE)
         classroom, conflicts = merge_pages(out, merge)
     else:
+        if nbval and enclosure.tier() != "bubblewrap":
+            print(OPEN_NOTEBOOKS, file=sys.stderr)
         with _troubles(console), _bar(console) as bar:
             task = bar.add_task("taking in", total=None)
             classroom = run.grade(

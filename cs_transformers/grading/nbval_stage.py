@@ -26,7 +26,7 @@ from .model import NotebookRun, Submission
 
 CELL_SECONDS = 120
 NOTEBOOK_SECONDS = 420  # beyond it a notebook is stopped, whatever its cells' limits
-NAME_LIMIT = 200
+NAME_LIMIT, MOST_CELLS = 200, 2000  # whoever writes into the report fills no memory
 SANITIZE = "nbval_sanitize.cfg"
 _CHECK = re.compile(r"^\s*check\(\s*['\"](\d+\.\d+)['\"]", re.MULTILINE)
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "mistakes", "grading", "cli", "*.zip")
@@ -253,8 +253,9 @@ class _Report:
                 self.begun.append(name)
         elif kind == "ends" and name in self.names:
             cell, outcome = event.get("cell"), event.get("outcome")
-            if isinstance(cell, str) and isinstance(outcome, str) and len(cell) < NAME_LIMIT:
-                self.cells.setdefault(name, {}).setdefault(cell, outcome[:NAME_LIMIT])  # what was said first stands
+            seen = self.cells.setdefault(name, {})
+            if isinstance(cell, str) and isinstance(outcome, str) and len(cell) < NAME_LIMIT and len(seen) < MOST_CELLS:
+                seen.setdefault(cell, outcome[:NAME_LIMIT])  # what was said first stands
 
     def finished(self, names: list[str]) -> list[str]:
         """Notebooks that need no other run: all if the report is whole, else those that have begun."""

@@ -319,3 +319,29 @@ def test_the_plain_way_gives_one_verdict_per_exercise(tmp_path: Path) -> None:
     }
     assert found == {"2.1": "PASSED", "2.2": "PASSED", "2.3": "FAILED"}, done.stdout[-3000:]
     assert done.returncode == 1
+
+
+def test_a_flood_of_cells_in_a_report_fills_no_memory() -> None:
+    report = nbval_stage._Report(["01_attention"])
+    event = {"event": "ends", "notebook": "01_attention", "outcome": "passed"}
+    report.take(b"".join(json.dumps({**event, "cell": f"01-{n}"}).encode() + b"\n" for n in range(5000)))
+    assert len(report.cells["01_attention"]) == nbval_stage.MOST_CELLS
+
+
+@pytest.mark.parametrize(
+    ("tier", "options", "warned"),
+    [("process group", [], True), ("process group", ["--no-nbval"], False), ("bubblewrap", [], False)],
+)
+def test_notebooks_without_isolation_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tier: str, options: list[str], warned: bool
+) -> None:
+    from classroom_factory import classroom
+    from typer.testing import CliRunner
+
+    from cs_transformers.cli import app
+    from cs_transformers.grading import enclosure, run
+
+    monkeypatch.setattr(run, "grade", lambda *_places, **_options: classroom())
+    monkeypatch.setattr(enclosure, "tier", lambda: tier)
+    result = CliRunner().invoke(app, ["grade", str(tmp_path), *options], catch_exceptions=False)
+    assert ("students' code could read and change your files" in result.output) == warned
