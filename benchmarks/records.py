@@ -47,7 +47,7 @@ class Record:
         machine: Model and number of the processors.
         versions: Versions of Python and the packages.
         date: Day of the measurement.
-        seconds: How long the whole benchmark took.
+        seconds: How long the last call took; a run that was resumed counts from there.
     """
 
     area: str
@@ -126,7 +126,7 @@ def complete(found: Record, seconds: float) -> Record:
 
     Args:
         found: The record.
-        seconds: How long the benchmark took.
+        seconds: How long this call took.
 
     Returns:
         The same record.
