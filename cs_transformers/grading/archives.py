@@ -76,7 +76,8 @@ class Contents:
                 return
             for entry in inside:
                 if not IGNORED.match(entry) and self._counted():
-                    self.add_path(path / entry, f"{name}/{entry}" if name else entry)
+                    shown = readable(entry)
+                    self.add_path(path / entry, f"{name}/{shown}" if name else shown)
         elif not stat.S_ISREG(mode):
             self.incidents.append(f"{name}: neither a file nor a folder, not opened")
         elif _matters(name):
@@ -196,6 +197,23 @@ def zip_name(member: zipfile.ZipInfo) -> str:
         with contextlib.suppress(UnicodeError):
             return member.filename.encode("cp437").decode("utf-8")
     return member.filename
+
+
+def readable(name: str) -> str:
+    r"""A name of a disk as text: bytes that are not UTF-8 are read as Windows writes them.
+
+    Args:
+        name: The name, as Python gives it.
+
+    Example:
+        >>> readable("J\udcfcrgen")
+        'Jürgen'
+    """
+    data = os.fsencode(name) if os.name == "posix" else name.encode("utf-8", "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
 
 
 def _matters(name: str) -> bool:

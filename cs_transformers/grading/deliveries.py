@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cs_transformers.checks.tree import PACKAGE_NAME
 
-from .archives import IGNORED, PACKED, Contents, zip_name
+from .archives import IGNORED, PACKED, Contents, readable, zip_name
 from .model import Person
 from .names import Named, natural, read_name
 from .roster import Roster, slug
@@ -61,9 +61,10 @@ def deliveries_of(submissions: Path) -> Iterator[Delivery]:
     for path in names:
         if path.is_file() and path.suffix in (".yml", ".csv", ".html"):
             continue
-        name = path.name if path.is_file() or path.is_symlink() else ""
+        source = readable(path.name)
+        name = source if path.is_file() or path.is_symlink() else ""
         read = partial(Contents.add_path, path=path, name=name)
-        yield Delivery(path.name, read_name(meta.get(path.name, path.name)), read)
+        yield Delivery(source, read_name(meta.get(source, source)), read)
 
 
 def _of_archive(path: Path) -> Iterator[Delivery]:

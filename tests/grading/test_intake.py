@@ -304,6 +304,19 @@ def test_signs_that_only_look_like_figures_are_names(tmp_path: Path, stubs: dict
     assert natural("x\u00b2") > natural("x1")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX systems alone")
+def test_names_in_the_bytes_of_another_system_are_read(tmp_path: Path, stubs: dict[str, str]) -> None:
+    folder = os.fsencode(tmp_path / "in") + b"/J\xfcrgen"
+    try:
+        os.makedirs(folder)
+    except OSError:
+        pytest.skip("this file system wants UTF-8")
+    Path(os.fsdecode(folder + b"/vit \xfc.py")).write_text(stubs["vit.py"], encoding="utf-8")
+    (taken,) = take_in(tmp_path / "in", tmp_path / "work")
+    assert (taken.person.id, taken.person.name, taken.source) == ("j\u00fcrgen", "J\u00fcrgen", "J\u00fcrgen")
+    assert "vit \u00fc.py: taken as vit.py" in taken.repairs
+
+
 def test_a_very_long_path_keeps_its_end_and_its_person_a_folder(tmp_path: Path, stubs: dict[str, str]) -> None:
     long = "\u8a9e" * 300
     files = {f"{long}{name}/cs_transformers/vit.py": stubs["vit.py"].encode() for name in "ab"}
