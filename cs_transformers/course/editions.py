@@ -375,6 +375,11 @@ def check_target(out: Path, source: Path) -> None:
             f"release: expected a new folder or an earlier student edition, got {out}, which holds something else; "
             "choose another folder"
         )
+    if (out / ".git").exists():  # the folder is replaced as a whole, history and all
+        raise ValueError(
+            f"release: expected a folder that may be replaced, got {out}, a git repository; write the edition to "
+            "another folder and copy its files over"
+        )
     answered = sorted(path.stem for path in (out / "answers").glob("*.md") if not classroom.is_blank(read_source(path)))
     for path in sorted(package.glob("**/*.py")):
         regions = find_regions(read_source(path), path.name)

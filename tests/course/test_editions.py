@@ -21,6 +21,7 @@ from cs_transformers.course import proofs
 from cs_transformers.course.editions import (
     INSTRUCTORS,
     Options,
+    check_target,
     numbers,
     plan,
     released_notebook,
@@ -341,6 +342,15 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a new folder or an earlier student edition, got .*something else"):
         write_edition(tmp_path)
     assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_a_git_repository_is_not_replaced_with_its_history(edition: Path, tmp_path: Path) -> None:
+    clone = Path(shutil.copytree(edition, tmp_path / "clone"))
+    places = clone, ROOT
+    check_target(*places)
+    (clone / ".git").mkdir()
+    with pytest.raises(ValueError, match=r"expected a folder that may be replaced, got .*clone, a git repository"):
+        check_target(*places)
 
 
 def test_the_student_edition_is_no_source_of_another(edition: Path, tmp_path: Path) -> None:
