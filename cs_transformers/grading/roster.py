@@ -9,9 +9,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cs_transformers.checks.markers import decode_source
-
 from .model import Person
+from .repairs import to_text
 
 _COLUMNS = {
     "id": ("id", "student id", "sid", "sis user id", "sis login id", "username", "user name", "id number", "login",
@@ -36,7 +35,7 @@ def read_roster(path: Path) -> list[Person]:
     """
     if not path.is_file():
         raise ValueError(f"roster: expected a CSV file, got {path}, which is none; give the path of the roster")
-    text = decode_source(path.read_bytes(), path.name)
+    text = to_text(path.read_bytes(), path.name)[0]  # spreadsheets write other encodings too
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     try:

@@ -525,6 +525,15 @@ def test_a_roster_that_cannot_be_used_is_an_error(tmp_path: Path, text: str, mes
         read_roster(path)
 
 
+def test_a_roster_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    path.write_bytes("id;name\r\n1;J\u00fcrgen\r\n".encode("cp1252"))
+    assert [person.name for person in read_roster(path)] == ["J\u00fcrgen"]
+    path.write_text(f"id,name\n1,{'x' * 200_000}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"roster: expected a CSV file, got roster\.csv \(field larger than"):
+        read_roster(path)
+
+
 def test_a_roster_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="roster: expected a CSV file"):
         read_roster(tmp_path / "roster.csv")
