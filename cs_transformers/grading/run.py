@@ -57,7 +57,7 @@ def grade(
         out: Folder for the grades.
         jobs: Submissions graded at the same time on this machine.
         resume: Go on with a run that stands in ``out``: only what is missing or has changed is graded.
-        only: Exercises to grade; default: all.
+        only: Exercises to grade; default: all, or with ``resume`` those of the run that stands there.
         nbval: Also re-execute the instructor's notebooks on mended trees.
         scheduler: Address of a Dask scheduler whose cluster does the work.
         require_sandbox: Refuse to run where students' code cannot be isolated.
@@ -79,6 +79,9 @@ def grade(
         if kept.entries and not resume:
             want, got = "a new folder", f"{out}, which holds a run"
             raise ValueError(explain("cst grade", "-o", want, got, "pass --resume to go on with it, or another folder"))
+        if kept.entries and not only:  # options left out the second time do not widen what is graded
+            before = {id for entry in kept.entries if entry["kind"] == "run" for id in entry["graded"]}
+            graded = exercises(before or None)
         log = Log(out / LOG)
         run = _Run(kept, out, graded, nbval, require_sandbox, log)
         try:

@@ -204,6 +204,8 @@ def test_somebody_who_hands_in_again_is_graded_again_and_nobody_else(tmp_path: P
     assert first.students["jane"].records["1.1"].state == "not attempted"
     jane.knows["1.1"] = RIGHT
     FORMS["zip"](author, jane, tmp_path / "in")
+    again = run.grade(tmp_path / "in", tmp_path / "grades", nbval=False, resume=True)
+    assert again.exercises == ["1.1"], "an option that is left out the second time widens nothing"
     second = run.grade(tmp_path / "in", tmp_path / "grades", only=["1.1", "1.4"], nbval=False, resume=True)
     assert second.students["jane"].records["1.1"].state == "passed"
     assert second.exercises == ["1.1", "1.4"]
