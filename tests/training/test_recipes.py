@@ -122,7 +122,7 @@ def test_what_cannot_be_trained_is_refused_before_any_step() -> None:
         overfit_captions(small_captioner(), features[:0], captions[:0])
     with pytest.raises(TypeError, match=r"captions must be a torch\.Tensor"):
         overfit_captions(small_captioner(), features, captions.numpy())
-    with pytest.raises(ValueError, match="expected batch_size to be at least 1"):
+    with pytest.raises(ValueError, match="expected batch_size to be a whole number of at least 1"):
         overfit_captions(small_captioner(), features, captions, batch_size=0)
     with pytest.raises(ValueError, match="overfit_batch: labels must be"):
         overfit_batch(small_vit(), images, torch.zeros(3, dtype=torch.int64))
