@@ -6,8 +6,7 @@ Letters: N batch, T words, S image tokens (1 for a global feature), D model widt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from .attention import causal_mask, recorded_weights
 from .blocks import TransformerDecoder, TransformerDecoderLayer, init_weights
 from .cache import DecoderCache
-from .decoding import beam_search, greedy_decode
+from .decoding import beam_search, evaluating, greedy_decode
 from .errors import (
     check_choice,
     check_count,
@@ -82,6 +81,46 @@ class CaptioningState:
         if self.memory_mask is not None:
             self.memory_mask = self.memory_mask.index_select(0, index)  # (N', S)
         return self
+
+
+def check_step(
+    tokens: Tensor,
+    state: CaptioningState,
+    kind: type[CaptioningState],
+    vocab_size: int,
+    max_length: int,
+    *,
+    made_by: str,
+    writes: str,
+) -> Tensor:
+    """Require what a model's ``step`` reads: one known word for each sentence, and a state with room for it.
+
+    Args:
+        tokens: (N, 1) word ids.
+        state: What the model remembers.
+        kind: Class of the state.
+        vocab_size: Number of words V.
+        max_length: Number of positions of the model.
+        made_by: The call that makes a state.
+        writes: What the model writes, for the message.
+
+    Returns:
+        The ids as the model takes them.
+
+    Raises:
+        TypeError: If an argument is of the wrong type.
+        ValueError: If a shape does not fit, an id is not in the vocabulary, or ``max_length`` words were read.
+    """
+    if not isinstance(state, kind):
+        article = f"a {kind.__name__}"
+        raise TypeError(explain("step", "state", article, type(state).__name__, f"make one with {made_by}"))
+    tokens = check_ids("step", "tokens", tokens, vocab_size)
+    check_shape("step", "tokens", tokens, f"give one word per {writes}", N=len(state.memory), T=1)
+    if state.length >= max_length:
+        fix = "stop here, or build the model with a larger max_length"
+        expected = f"at most max_length - 1 = {max_length - 1} words long"
+        raise ValueError(explain("step", "state", expected, f"{state.length} words", fix))
+    return tokens
 
 
 class CaptioningTransformer(nn.Module):
@@ -212,7 +251,8 @@ class CaptioningTransformer(nn.Module):
             TypeError: If an argument is of the wrong type.
             ValueError: If a shape does not fit, an id is not in the vocabulary, or ``max_length`` words were read.
         """
-        tokens = self._check_step(tokens, state)
+        made_by, sizes = "start_state(features)", (self.vocab_size, self.max_length)
+        tokens = check_step(tokens, state, CaptioningState, *sizes, made_by=made_by, writes="caption")
         words = self.positional_encoding(self.embedding(tokens), start=state.length)  # (N, 1, D)
         hidden = self.transformer(words, state.memory, memory_key_mask=state.memory_mask, cache=state.cache)
         return self.output(hidden[:, -1]), state  # (N, V)
@@ -238,7 +278,7 @@ class CaptioningTransformer(nn.Module):
                 or a shape does not fit.
         """
         settings = self._search_settings("sample", max_length)
-        with self._evaluating():
+        with evaluating(self):
             state = self._state_of(features, memory_mask)
             return greedy_decode(self.step, state, len(state.memory), **settings).cpu().numpy()
 
@@ -269,7 +309,7 @@ class CaptioningTransformer(nn.Module):
         """
         settings = self._search_settings("beam_search", max_length)
         check_count("beam_search", "beam_size", beam_size)
-        with self._evaluating():
+        with evaluating(self):
             state = self._state_of(features, memory_mask)
             rows = len(state.memory)
             found, _ = beam_search(self.step, state, rows, beam_size=beam_size, alpha=alpha, **settings)
@@ -299,7 +339,7 @@ class CaptioningTransformer(nn.Module):
             "cross_attention", "layer", layer, range(-self.transformer.num_layers, self.transformer.num_layers)
         )
         attention = self.transformer.layers[layer].cross_attn
-        with self._evaluating(), recorded_weights(attention) as weights:
+        with evaluating(self), recorded_weights(attention) as weights:
             self(features, captions, memory_mask=memory_mask)
         return weights[""][0]
 
@@ -347,18 +387,6 @@ class CaptioningTransformer(nn.Module):
             raise ValueError(explain(who, "captions", expected, captions.device, fix))
         return captions
 
-    def _check_step(self, tokens: Tensor, state: CaptioningState) -> Tensor:
-        if not isinstance(state, CaptioningState):
-            fix = "make one with start_state(features)"
-            raise TypeError(explain("step", "state", "a CaptioningState", type(state).__name__, fix))
-        tokens = check_ids("step", "tokens", tokens, self.vocab_size)
-        check_shape("step", "tokens", tokens, "give one word per caption", N=len(state.memory), T=1)
-        if state.length >= self.max_length:
-            fix = "stop here, or build the model with a larger max_length"
-            expected = f"at most max_length - 1 = {self.max_length - 1} words long"
-            raise ValueError(explain("step", "state", expected, f"{state.length} words", fix))
-        return tokens
-
     def _search_settings(self, who: str, max_length: int) -> dict[str, Any]:
         check_count(who, "max_length", max_length)
         if max_length > self.max_length:
@@ -380,18 +408,6 @@ class CaptioningTransformer(nn.Module):
         mask = None if memory_mask is None else _to_tensor("memory_mask", memory_mask)
         # The dtype first: Apple's GPUs have no float64.
         return self.start_state(features.to(weight.dtype).to(weight.device), memory_mask=mask)
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Switch to eval mode without gradients, and put each module's own mode back whatever happens."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for module, training in modes:
-                module.training = training
 
 
 def caption_loss(

@@ -9,12 +9,13 @@ former row ``index[i]``: beam search moves the memories of its hypotheses around
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .errors import check_count, check_tensor, explain
 
@@ -23,6 +24,34 @@ from .errors import check_count, check_tensor, explain
 ### END SOLUTION helpers
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch to eval mode without gradients, and put each module's own mode back whatever happens.
+
+    Args:
+        model: The model that writes.
+
+    Returns:
+        A context manager.
+
+    Example:
+        >>> layer = nn.Dropout(0.5)
+        >>> with evaluating(layer):
+        ...     layer.training
+        False
+        >>> layer.training
+        True
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def forbid_tokens(scores: Tensor, tokens: tuple[int, ...]) -> Tensor:

@@ -20,8 +20,8 @@ from .blocks import (
     TransformerEncoderLayer,
 )
 from .cache import DecoderCache
-from .captioning import CaptioningState, CaptioningTransformer
-from .decoding import beam_search, forbid_tokens, greedy_decode
+from .captioning import CaptioningState, check_step
+from .decoding import beam_search, evaluating, forbid_tokens, greedy_decode
 from .errors import check_choice, check_count, check_ids, check_probability, check_shape, check_tensor, explain
 from .positional import LearnedPositionalEncoding, PositionalEncoding
 
@@ -254,7 +254,8 @@ class TranslationTransformer(nn.Module):
             TypeError: If an argument is of the wrong type.
             ValueError: If a shape does not fit, an id is not in the vocabulary, or ``max_length`` words were read.
         """
-        tokens = self._check_step(tokens, state)
+        made_by, sizes = "start_state(src)", (self.tgt_vocab_size, self.max_length)
+        tokens = check_step(tokens, state, TranslationState, *sizes, made_by=made_by, writes="translation")
         words = self._embed_tgt(tokens, start=state.length)  # (N, 1, D)
         hidden = self.decoder(words, state.memory, memory_key_mask=state.memory_mask, cache=state.cache)
         return self.output(hidden[:, -1]), state  # (N, V)
@@ -303,7 +304,7 @@ class TranslationTransformer(nn.Module):
 
         device = self.output.weight.device
         options = {"start": start, "end": end, "null": self.tgt_pad, "max_length": max_length, "device": device}
-        with self._evaluating():
+        with evaluating(self):
             state = self.start_state(src)
             if beam_size == 1:
                 return greedy_decode(step, state, len(src), **options)
@@ -351,20 +352,6 @@ class TranslationTransformer(nn.Module):
             expected, fix = f"on {self.output.weight.device} like the weights", "move it with .to()"
             raise ValueError(explain(who, name, expected, ids.device, fix))
         return ids
-
-    def _check_step(self, tokens: Tensor, state: TranslationState) -> Tensor:
-        if not isinstance(state, TranslationState):
-            fix = "make one with start_state(src)"
-            raise TypeError(explain("step", "state", "a TranslationState", type(state).__name__, fix))
-        tokens = check_ids("step", "tokens", tokens, self.tgt_vocab_size)
-        check_shape("step", "tokens", tokens, "give one word per translation", N=len(state.memory), T=1)
-        if state.length >= self.max_length:
-            fix = "stop here, or build the model with a larger max_length"
-            expected = f"at most max_length - 1 = {self.max_length - 1} words long"
-            raise ValueError(explain("step", "state", expected, f"{state.length} words", fix))
-        return tokens
-
-    _evaluating = CaptioningTransformer._evaluating  # eval mode and no gradients, each module's mode put back
 
 
 def label_smoothing_loss(logits: Tensor, targets: Tensor, *, smoothing: float = 0.1, pad: int = 0) -> Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
 from cs_transformers.checks.runner import EMPTY_ANSWER
+from cs_transformers.course.archives import replace_file
 
 LONGEST = 20_000
 LONGEST_LINE = 600
@@ -126,8 +126,4 @@ def write_whole(path: Path, data: str | bytes) -> Path:
         path: The file; its folder is made.
         data: Text, written as UTF-8, or bytes.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
-    os.replace(partial, path)
-    return path
+    return replace_file(path, data.encode("utf-8") if isinstance(data, str) else data)
