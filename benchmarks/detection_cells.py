@@ -89,7 +89,7 @@ def _draw_photos(arm: str, trained: TrainedDetector, test: DetectionDataset) -> 
         [test.read(index) for index in chosen], [sure[index] for index in chosen], test.classes,
         truths=[test.truths[index] for index in chosen], titles=titles, columns=SHOWN, size=4.2,
     )  # fmt: skip
-    save_picture(f"detection_cells_{arm}", figure)
+    save_picture(f"detection_cells_{arm}_examples", figure)
 
 
 def _agreement(found: dict[str, Any], truth: dict[str, Any]) -> float:
