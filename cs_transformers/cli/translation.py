@@ -21,13 +21,18 @@ def train_translate(
     resume: Annotated[bool, RESUME] = False,
     steps: Annotated[Optional[int], STEPS] = None,  # noqa: UP045
     seed: Annotated[Optional[int], typer.Option(help="Seed of weights and order.")] = None,  # noqa: UP045
+    max_length: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Longest sentence in tokens, start and end included; longer pairs are left out and counted."),
+    ] = None,
     accelerate: Annotated[bool, ACCELERATE] = False,
     precision: Annotated[str, typer.Option(help="no, fp16 or bf16; needs --accelerate.")] = "no",
 ) -> None:
     """Train a translator: English scenes into German, or the German captions of Multi30k into English."""
     from cs_transformers.course.translation import train
 
-    show_outcome(train(data, out, resume=resume, **training_changes(steps, seed, accelerate, precision)))
+    changes = training_changes(steps, seed, accelerate, precision)
+    show_outcome(train(data, out, max_length=max_length, resume=resume, **changes))
 
 
 @app.command("translate", epilog='Example: cst translate "ein Hund rennt durch den Schnee" --weights runs/translate')

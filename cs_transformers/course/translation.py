@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "translator.pt"
 LANGUAGES = {"de": "German", "en": "English"}
+SPLITS = {"train": "training", "val": "validation"}
 BEAMS = 4
 
 
@@ -31,26 +32,38 @@ class Translation:
     unknown: tuple[str, ...] = ()
 
 
-def train(data: str, folder: Path, *, resume: bool = False, **changes: Any) -> Outcome:
+def train(data: str, folder: Path, *, max_length: int | None = None, resume: bool = False, **changes: Any) -> Outcome:
     """Train a translator, look at the test sentences once, keep it.
 
     Args:
         data: ``"scenes"``, ``"multi30k-short"``, ``"multi30k"``, or a folder with ``train.de`` and so on.
         folder: Where checkpoints, history, curve and ``translator.pt`` are kept.
+        max_length: Longest sentence in tokens, start and end included; None for the recipe's.
         resume: Go on from the last checkpoint in ``folder``.
         **changes: Fields of ``FitConfig`` that differ from the recipe.
 
     Returns:
-        Figures on sentences that training has not seen.
+        Figures on sentences that training has not seen, and how many pairs were too long to learn from.
+
+    Raises:
+        TypeError: If ``max_length`` is not a whole number.
+        ValueError: If it is below 2, which start and end take, or no pair is short enough.
     """
+    from dataclasses import replace
+
     from cs_transformers.training import recipes_translation as recipes
     from cs_transformers.training.checkpoints import save_checkpoint
 
     recipe = recipes.translation_recipe(data, **changes)
+    if max_length is not None:
+        check_count("train", "max_length", max_length, minimum=2)
+        recipe = replace(recipe, max_length=max_length)
     translator = recipes.train_translator(recipe, folder=folder, resume=resume)
     save_checkpoint(folder / WEIGHTS, translator.state())
     best = translator.history.best("val_loss")
     figures = {"validation perplexity": f"{best['val_perplexity']:.2f}"}
+    for split, told in translator.left_out.items():
+        figures[f"left out of {SPLITS[split]}"] = f"{told}; raise --max-length to keep them"
     split = "test" if data in recipes.DATA else "val"
     pairs = recipes.recipe_pairs(recipe, split)
     longest = translator.model.max_length

@@ -103,6 +103,7 @@ class PairDataset(Dataset):
     Attributes:
         pairs: The pairs that were kept, in the order of the ids.
         left_out: Number of pairs that were too long.
+        longest: Tokens of the longest sentence of all pairs, those left out included.
         bucket_lengths: (M,) target length plus source length of each pair: pairs of like length share batches.
 
     Raises:
@@ -128,6 +129,7 @@ class PairDataset(Dataset):
         check_count("PairDataset", "max_length", max_length, minimum=2)
         encoded = [(pair, source.encode(pair[0]), target.encode(pair[1])) for pair in pairs]
         kept = [row for row in encoded if max(len(row[1]), len(row[2])) <= max_length]
+        self.longest = max((max(len(row[1]), len(row[2])) for row in encoded), default=0)
         if not kept:
             got, fix = f"{len(encoded)} pairs, all longer", "raise max_length or pass more pairs"
             raise ValueError(explain("PairDataset", "pairs", f"some of at most {max_length} tokens", got, fix))

@@ -139,6 +139,8 @@ class Translator:
         recipe: What it was made by.
         known: Words of the training sentences, by language: by these one sees which language a text is in.
         history: The course of the training; empty after loading.
+        left_out: For "train" and "val" what is to be said of pairs too long for the model, where there are any; empty
+            after loading.
     """
 
     model: TranslationTransformer
@@ -147,6 +149,7 @@ class Translator:
     recipe: TranslationRecipe
     known: dict[str, set[str]]
     history: History = field(default_factory=History)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def translate(
         self, texts: Sequence[str], *, beam_size: int = 1, alpha: float = 0.6, batch_size: int = 100
@@ -419,4 +422,10 @@ def train_translator(
         language: {word for pair in pairs for word in split_words(pair[side]) if word[0].isalpha()}
         for side, language in enumerate((recipe.source, recipe.target))
     }
-    return Translator(model, source, target, recipe, known, history)
+    left_out = {
+        split: f"{found.left_out} of {len(found) + found.left_out} pairs have more than {recipe.max_length} tokens, "
+        f"the longest {found.longest}"
+        for split, found in (("train", train), ("val", val))
+        if found.left_out
+    }
+    return Translator(model, source, target, recipe, known, history, left_out)

@@ -145,6 +145,30 @@ def test_sentences_too_long_for_the_model_are_counted_and_the_others_scored(tmp_
     assert "BLEU of 24 val sentences (sacrebleu, words and marks)" in figures
 
 
+def test_pairs_too_long_to_learn_from_are_counted_with_what_to_do(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("sacrebleu")
+    for split, more in (("train", 2), ("val", 1)):
+        for language, lines in (("de", GERMAN), ("en", ENGLISH)):
+            rows = lines * 8 + [f"{lines[0]} " * 12] * more
+            (tmp_path / f"{split}.{language}").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    options = ("--data", str(tmp_path), "--out", str(tmp_path / "out"), "--steps", "1", "--max-length", "50")
+    code, text, _ = call("train", "translate", *options)
+    assert code == 0
+    trained = translation.load_translator(tmp_path / "out")
+    assert trained.model.max_length == 50
+    longest = max(len(trained.source.encode(" ".join([one] * 12))) for one in (GERMAN[0], ENGLISH[0]))
+    told = f"have more than 50 tokens, the longest {longest}; raise --max-length to keep them\n"
+    assert f"left out of training: 2 of 26 pairs {told}" in text
+    assert f"left out of validation: 1 of 25 pairs {told}" in text
+
+
+@pytest.mark.parametrize(("length", "error"), [(1, ValueError), ("64", TypeError)])
+def test_a_length_that_holds_no_sentence_is_refused(length: object, error: type, tmp_path: Path) -> None:
+    with pytest.raises(error, match=r"train: max_length must be a whole number of at least 2"):
+        translation.train("scenes", tmp_path, max_length=length, steps=1)
+
+
 def test_without_sacrebleu_training_says_what_was_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tokenizers")
     for split in ("train", "val"):

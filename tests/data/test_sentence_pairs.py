@@ -92,7 +92,7 @@ def test_a_batch_is_padded_to_its_longest_sentence() -> None:
 
 def test_too_long_pairs_are_left_out_and_counted() -> None:
     data = PairDataset(PAIRS, WORDS, WORDS, max_length=8)
-    assert (len(data), data.left_out) == (6, 6)
+    assert (len(data), data.left_out, data.longest) == (6, 6, 14)
     assert data.pairs == PAIRS[:6]
     with pytest.raises(ValueError, match=r"some of at most 2 tokens, got 12 pairs, all longer"):
         PairDataset(PAIRS, WORDS, WORDS, max_length=2)
