@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,8 +26,10 @@ WORKER = Path(__file__).with_name("worker.py")
 DEFINITIONS = "cs_transformers.checks.definitions"
 START_SECONDS = 180.0
 GRACE_SECONDS = 10.0
+PATIENCE = 4  # times its limit that an answer may take by the clock while it is kept from a processor
 MEMORY = 6 << 30
 KEPT_OUTPUT = 20_000
+TIME_IS_UP = getattr(signal, "SIGXCPU", None)
 STATES = ("answered", "timeout", "memory", "crashed", "exited early", "no answer")
 
 
@@ -39,7 +42,7 @@ class Job:
         module: File of check functions, ``attention``.
         check: Name of the check in it.
         seed: Seed of inputs and weights.
-        seconds: Wall-clock limit.
+        seconds: Limit; time in which the machine gave it no processor does not count, up to ``PATIENCE`` times of it.
         forbidden: Dotted names of torch that raise when they are called.
         arrays: Arrays handed to the function.
         memory: Bytes of address space the child may add to the worker's own.
@@ -139,6 +142,7 @@ class Worker:
             with self._lock:
                 process = self._warm()
             order = {key: head[key] for key in ("tree", "scratch", "seconds", "memory")}
+            order |= {"longest": PATIENCE * job.seconds}
             order |= {"level": self.level, "hidden": list(self.hidden), "base": self._base.name if self._base else ""}
             answer, alive = process.ask(order, request)
             if not alive:
@@ -146,7 +150,8 @@ class Worker:
                     self._drop(process)
             return answer, alive
         with self._lock:
-            answer, alive = self._warm().ask(number, request, job.seconds)
+            # Nobody but the system watches what this one computes; it ends a loop, however long the clock is let run.
+            answer, alive = self._warm().ask(number, request, job.seconds * (PATIENCE if _busy() else 1))
             self._drop(self._process)
             self._warm()
         return answer, alive
@@ -309,7 +314,7 @@ class _Once(_Process):
         if status is None:
             return "no answer", "what came back is no answer of a check"
         if status < 0:
-            return "crashed", f"signal {-status}"
+            return ("timeout", "") if -status == TIME_IS_UP else ("crashed", f"signal {-status}")
         return "exited early", f"exit status {status}"
 
     def _read_frames(self) -> None:
@@ -317,6 +322,13 @@ class _Once(_Process):
             while (frame := wire.read(self._popen.stdout)) is not None:
                 self._frames.put(frame)
         self._frames.put(None)
+
+
+def _busy() -> bool:
+    """Whether more wants to run on this machine than it has processors."""
+    with contextlib.suppress(OSError, AttributeError):
+        return os.getloadavg()[0] > (os.cpu_count() or 1)
+    return False
 
 
 def _judged(ending: Ending) -> Answer:

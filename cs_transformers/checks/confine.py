@@ -20,6 +20,7 @@ import resource
 import signal
 import struct
 import sys
+import time
 from pathlib import Path
 
 LEVELS = ("", "processes", "own user", "user namespaces", "namespaces")
@@ -149,11 +150,11 @@ def limit(seconds: float, memory: int, level: str) -> None:
     """Bound what a process may take: CPU seconds, address space beyond today's, file size, files, processes, no core.
 
     Args:
-        seconds: Wall-clock limit of the job.
+        seconds: Limit of the job, beyond what this process has computed before.
         memory: Bytes of address space it may add.
         level: One of ``LEVELS``.
     """
-    processor = int(seconds) + 2
+    processor = int(seconds + time.process_time()) + 2
     wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: processor, resource.RLIMIT_FSIZE: FILE_SIZE}
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -166,7 +167,8 @@ def limit(seconds: float, memory: int, level: str) -> None:
             wanted[resource.RLIMIT_NPROC] = PROCESSES + others
     for what, value in wanted.items():
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(what, (value, value))
+            # A second of grace, in which the signal of a limit that is up tells why the end comes.
+            resource.setrlimit(what, (value, value + (what == resource.RLIMIT_CPU)))
 
 
 def die_with_parent() -> None:
@@ -217,6 +219,53 @@ def descendants(pid: int) -> list[int]:
             children = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
             found += [below for child in map(int, children) for below in (child, *descendants(child))]
     return found
+
+
+def computed(pid: int) -> float:
+    """Seconds that a process, all its threads and its ended children have computed; 0 for one that is gone.
+
+    Args:
+        pid: The process.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def waited(pid: int) -> float:
+    """Seconds that a thread of a process was ready to compute and got no processor; 0 where the system does not say.
+
+    Args:
+        pid: The process.
+    """
+    longest = 0.0
+    for task in _listed(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            longest = max(longest, int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[1]) / 1e9)
+    return longest
+
+
+def time_left(seconds: float, longest: float, passed: float, computed: float, waited: float) -> float:
+    """Seconds that an answer still has: those in which it was kept from a processor do not count.
+
+    A loop is known by what it computes, one that sleeps by not waiting for a processor. On a machine of its own an
+    answer has its limit by the clock.
+
+    Args:
+        seconds: Its limit.
+        longest: The limit by the clock, however busy the machine is.
+        passed: Seconds by the clock.
+        computed: Seconds that all its processes have computed.
+        waited: Seconds that one of them waited for a processor.
+
+    Example:
+        >>> time_left(20, 80, passed=20, computed=20, waited=0)  # a loop on a quiet machine
+        0
+        >>> time_left(20, 80, passed=20, computed=5, waited=15)  # the machine has more to do
+        15
+    """
+    return min(seconds - max(computed, passed - waited), longest - passed)
 
 
 def own_memory(pid: int) -> int:

@@ -126,7 +126,7 @@ class Exchange:
         Args:
             order: What the worker needs to know: folders, limits, level.
             request: The job, for the child alone.
-            grace: Seconds beyond its limit after which nobody waits for a report any more.
+            grace: Seconds beyond its longest time after which nobody waits for a report any more.
         """
         answer, answer_in = os.pipe()
         output, output_in = os.pipe()
@@ -146,7 +146,7 @@ class Exchange:
             os.close(output_in)
             far.close()
         try:
-            return _read(answer, output, line, time.monotonic() + order["seconds"] + grace)
+            return _read(answer, output, line, time.monotonic() + order["longest"] + grace)
         finally:
             os.close(answer)
             os.close(output)

@@ -277,7 +277,8 @@ def _confine(head: dict, user: int | None) -> None:
 def _watch(child: int, head: dict, line: int, report: dict) -> None:
     """Wait until the child has ended, time or memory is up, or nobody waits for the answer any more."""
     # Address space is cheap; of memory in use, all processes together may have half as much.
-    deadline, memory = time.monotonic() + float(head["seconds"]), int(head["memory"]) // 2
+    begun, memory = time.monotonic(), int(head["memory"]) // 2
+    deadline = begun + float(head["seconds"])
     start, ended_by_judge, look = confine.own_memory(os.getpid()), False, SOON_SECONDS
     events = select.poll()
     events.register(line, select.POLLIN)
@@ -293,13 +294,23 @@ def _watch(child: int, head: dict, line: int, report: dict) -> None:
             line, ended_by_judge = -1, True
         if _has_ended(child) or (left <= 0 and ended_by_judge):
             return
+        below = (child, *confine.descendants(child))
+        if left <= 0:
+            left = _left(below, time.monotonic() - begun, head)
+            deadline = time.monotonic() + left
         if left <= 0:
             report["late"] = True
             return
-        below = (child, *confine.descendants(child))
         if sum(max(0, confine.own_memory(pid) - start) for pid in below) > memory:
             report["over"] = "memory"
             return
+
+
+def _left(below: tuple[int, ...], passed: float, head: dict) -> float:
+    """Seconds that an answer still has when its limit has passed by the clock."""
+    seconds, longest = float(head["seconds"]), float(head["longest"])
+    return confine.time_left(seconds, longest, passed, sum(map(confine.computed, below)),
+                             max(map(confine.waited, below)))  # fmt: skip
 
 
 def _has_ended(child: int) -> bool:

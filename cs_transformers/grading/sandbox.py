@@ -158,7 +158,7 @@ class Sandbox:
         return f"{self.tier} (isolated: {', '.join(kept) or 'nothing but time and memory'})"
 
     def run(self, job: Job) -> Answer:
-        """Run a job; never raises for anything it does. On a busy machine a late answer gets a second chance.
+        """Run a job; never raises for anything it does.
 
         Args:
             job: The job.
@@ -166,10 +166,7 @@ class Sandbox:
         job = replace(job, memory=min(job.memory, MEMORY))
         if self.tier in OWN_USER:
             _let_read(job.tree)
-        answer = self._worker.run(job)
-        if answer.state == "timeout" and _busy():
-            answer = self._worker.run(replace(job, seconds=3 * job.seconds))
-        return answer
+        return self._worker.run(job)
 
     def close(self) -> None:
         """End the processes."""
@@ -247,13 +244,6 @@ def _let_read(folder: str) -> None:
         os.chmod(place, 0o755)
         for file in files:
             os.chmod(os.path.join(place, file), 0o644)
-
-
-def _busy() -> bool:
-    """Whether more wants to run on this machine than it has processors."""
-    with contextlib.suppress(OSError, AttributeError):
-        return os.getloadavg()[0] > (os.cpu_count() or 1)
-    return False
 
 
 @contextlib.contextmanager

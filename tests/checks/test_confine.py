@@ -45,6 +45,36 @@ def test_processes_below_a_process_are_found_and_gone_ones_have_no_memory() -> N
     assert confine.own_memory(child.pid) == 0
 
 
+@pytest.mark.parametrize(
+    ("passed", "computed", "waited", "left"),
+    [
+        (20, 20, 0, 0),  # a loop on a quiet machine
+        (20, 10, 10, 10),  # the same, on one that has twice as much to do
+        (40, 20, 20, 0),
+        (20, 0, 0, 0),  # it sleeps
+        (20, 1, 3, 3),  # it sleeps where others compute
+        (20, 35, 19, -15),  # several processes share its limit
+        (80, 5, 75, 0),  # nobody waits for ever
+    ],
+)
+def test_time_in_which_an_answer_got_no_processor_does_not_count(
+    passed: float, computed: float, waited: float, left: float
+) -> None:
+    assert confine.time_left(20, 80, passed, computed, waited) == left
+
+
+def test_what_a_process_computes_and_waits_for_is_counted_and_nothing_of_one_that_is_gone() -> None:
+    code = "import time\nwhile time.process_time() < 0.5: pass\nprint('.', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        child.stdout.read(1)
+        assert 0.4 < confine.computed(child.pid) < 5
+        assert confine.waited(child.pid) > 0
+        child.kill()
+    assert (confine.computed(child.pid), confine.waited(child.pid)) == (0, 0)
+
+
 def test_limits_of_an_unknown_system_call_are_told_by_name() -> None:
     with pytest.raises(OSError, match="umount2: "):
         confine._call("umount2", b"/no/such/mount", 0)

@@ -55,6 +55,11 @@ def _dropout(probe):
     with probe.part("values"):
         probe.record("plain", torch.nn.functional.dropout(x, 0.5))
 
+@check("spin")
+def _spin(probe):
+    while True:
+        pass
+
 @check("unknown part")
 def _raises(probe):
     raise RuntimeError("outside of all parts")
@@ -139,6 +144,19 @@ def test_a_worker_that_was_ended_from_outside_is_replaced_and_the_job_run(worker
     worker.warm_up()
     worker._process._popen.kill()
     assert worker.run(job(tree, "echo")).state == "answered"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="where processor time has a limit")
+def test_without_forking_a_loop_on_a_busy_machine_is_ended_for_what_it_computes(
+    tree: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 99.0, 99.0))
+    monkeypatch.setattr(client, "PATIENCE", 600)
+    worker = Worker(fork=False)
+    try:
+        assert worker.run(job(tree, "spin", seconds=1.0)).state == "timeout"
+    finally:
+        worker.close()
 
 
 def test_two_threads_can_share_a_worker(worker: Worker, tree: str) -> None:

@@ -35,11 +35,6 @@ def _own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxes, "_busy", lambda: False)
-
-
 class Ground:
     """A place with another submission, a journal and a listener, all of which must stay as they are."""
 
@@ -99,7 +94,6 @@ def test_a_hostile_answer_gets_its_verdict_and_leaves_nothing(
     bodies = {one.region or one.id: one.filled(ground.places)} | ({"helpers": one.helpers} if one.helpers else {})
     record = judge.grade(submission(bodies, one.id, alone=one.alone), one.id)
     monkeypatch.undo()
-    monkeypatch.setattr(sandboxes, "_busy", lambda: False)
     assert record.state in ((one.state,) if isinstance(one.state, str) else one.state), record
     assert record.points == one.points, record
     assert not one.detail or record.detail == one.detail, record

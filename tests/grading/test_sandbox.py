@@ -60,6 +60,14 @@ def _sleep(probe):
     while True:
         time.sleep(0.1)
 
+@check("compute")
+def _compute(probe):
+    with probe.part("values"):
+        begun, seconds = time.monotonic(), float(probe.given["seconds"])
+        while time.process_time() < seconds:
+            pass
+        probe.record("by the clock", time.monotonic() - begun)
+
 @check("double")
 def _double(probe):
     with probe.part("values"):
@@ -280,24 +288,33 @@ def test_several_threads_run_jobs_at_once(tree: str, judge: Judge) -> None:
     assert found == {number: 2.0 * number for number in range(4)}
 
 
-def test_a_late_answer_on_a_busy_machine_gets_a_second_chance(
-    tree: str, judge: Judge, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.skipif(not LINUX, reason="looks into /proc")
+@pytest.mark.parametrize(("computes", "state"), [(0.8, "answered"), (1e9, "timeout")])
+def test_on_a_busy_machine_an_answer_has_the_time_it_computes_and_a_loop_is_run_once(
+    tree: str, computes: float, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox = judge.sandbox
-    given: list[float] = []
-
-    class Slow:
-        def run(self, one: Job) -> Answer:
-            given.append(one.seconds)
-            return Answer("timeout" if len(given) == 1 else "answered")
-
-    monkeypatch.setattr(sandbox, "_worker", Slow())
-    monkeypatch.setattr(sandboxes, "_busy", lambda: True)
-    assert sandbox.run(job(tree, "double", seconds=2.0)).state == "answered"
-    assert given == [2.0, 6.0]
-    given.clear()
-    monkeypatch.setattr(sandboxes, "_busy", lambda: False)
-    assert sandbox.run(job(tree, "double", seconds=2.0)).state == "timeout"
+    sandbox = sandbox_of(TIERS[0])
+    runs: list[float] = []
+    once = sandbox._worker._once
+    monkeypatch.setattr(sandbox._worker, "_once", lambda one, at: (runs.append(one.seconds), once(one, at))[1])
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 99.0, 99.0))
+    sandbox._worker.warm_up()
+    worker, mine = sandbox._worker._process._popen.pid, os.sched_getaffinity(0)
+    only = {max(mine)}
+    os.sched_setaffinity(worker, only)
+    spin = f"import os\nos.sched_setaffinity(0, {only})\nwhile os.getppid() == {os.getpid()}: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(3)]
+    try:
+        answer = sandbox.run(job(tree, "compute", seconds=2.0, arrays={"seconds": np.asarray(computes)}))
+    finally:
+        os.sched_setaffinity(worker, mine)
+        for other in others:
+            other.kill()
+            other.wait()
+    assert answer.state == state
+    assert runs == [2.0]
+    if state == "answered":
+        assert answer.arrays["values/by the clock"] > 2.0, "it was kept from a processor for too short a time"
 
 
 JUDGE = """
