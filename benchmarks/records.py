@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from cs_transformers.data.paths import atomic_path, cache_dir, data_dir
+from cs_transformers.data.paths import cache_dir, data_dir
+from cs_transformers.files import atomic_path
 
 HERE = Path(__file__).parent
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

@@ -24,7 +24,7 @@ SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "mistakes" not in pat
 MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in SOURCES]
 
 # Each layer may import those before it; the modules of a layer may import each other.
-BASE = {"errors", "numerics", "masks", "cache"}
+BASE = {"errors", "files", "numerics", "masks", "cache"}
 HIGHER = ["data", "training", "checks", "course", "grading", "cli"]
 PLOT_USERS = {"plots", "training", "course", "grading", "cli"}
 STOCK = {"torch", "torchvision", "numpy", "scipy", "matplotlib", "h5py", "PIL", "IPython", "tqdm", "typer", "rich"}

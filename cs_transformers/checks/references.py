@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from cs_transformers.files import replace_file
 
 from .client import Answer
 from .diagnosis import Fingerprint
@@ -93,8 +94,4 @@ def save(exercise: str, reference: Reference, folder: Path = FOLDER) -> Path:
     encoded = np.frombuffer(json.dumps(text).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, text=encoded, **{key: expected.arrays[key] for key in sorted(expected.arrays)})
-    path = path_of(exercise, folder)
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(buffer.getvalue())
-    os.replace(partial, path)
-    return path
+    return replace_file(path_of(exercise, folder), buffer.getvalue())

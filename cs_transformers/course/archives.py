@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import lzma
-import os
 import stat
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
+
+from cs_transformers.files import replace_file
 
 DATE = (1980, 1, 1, 0, 0, 0)  # no moment of writing in the bytes
 LARGEST = 512 << 20  # bytes a zip may unpack to
@@ -46,23 +47,6 @@ def write_zip(path: Path, files: dict[str, bytes]) -> Path:
         The path.
     """
     return replace_file(path, zip_bytes(files))
-
-
-def replace_file(path: Path, data: bytes) -> Path:
-    """Write a file under a temporary name, then rename it.
-
-    Args:
-        path: The file; its folder is made where it is missing.
-        data: Its content.
-
-    Returns:
-        The path.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_bytes(data)
-    os.replace(partial, path)
-    return path
 
 
 def read_zip(data: bytes, name: str) -> dict[str, bytes]:

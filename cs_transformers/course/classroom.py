@@ -6,7 +6,6 @@ Imported by the first cell of every notebook, so it needs nothing beyond the pac
 from __future__ import annotations
 
 import ast
-import os
 import platform
 import re
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import cs_transformers
+from cs_transformers.files import replace_file
 
 OLDEST = {"python": (3, 10), "torch": (2, 6)}
 ANSWER_ID = re.compile(r"\d{1,2}\.\d{1,2}")
@@ -195,9 +195,4 @@ def write_answer(question: str, text: str, home: Path | None = None) -> Path:
         The file written.
     """
     folder = (home or course_home()) / "answers"
-    folder.mkdir(exist_ok=True)
-    target = folder / f"{question}.md"
-    partial = target.with_suffix(".md.part")
-    partial.write_text(text.strip() + "\n", encoding="utf-8")
-    os.replace(partial, target)
-    return target
+    return replace_file(folder / f"{question}.md", text.strip() + "\n")

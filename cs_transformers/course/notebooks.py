@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cs_transformers.files import replace_file
+
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"}
 CELL_SECONDS = 300
@@ -170,9 +172,7 @@ def write(notebook: Any, path: Path) -> None:
     """
     import nbformat
 
-    partial = path.with_suffix(".ipynb.part")
-    partial.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    replace_file(path, nbformat.writes(notebook) + "\n")
 
 
 def execute(

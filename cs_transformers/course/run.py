@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from cs_transformers.checks import EXERCISES, NOTEBOOKS, edition, tree
 from cs_transformers.checks.front import RECORD
 from cs_transformers.checks.verdict import Verdict
 from cs_transformers.course import notebooks
+from cs_transformers.files import replace_file
 
 
 @dataclass
@@ -99,11 +99,7 @@ def run_notebook(path: Path, out: Path, on_cell: Callable[[int], None] | None = 
             run.problems.append(str(error))
         run.verdicts = read_verdicts(record)
     run.problems += notebooks.errors(notebook)
-    out.mkdir(parents=True, exist_ok=True)
-    run.page = out / f"{path.stem}.html"
-    partial = run.page.with_suffix(".html.part")
-    partial.write_text(notebooks.to_html(notebook, path.stem), encoding="utf-8")
-    os.replace(partial, run.page)
+    run.page = replace_file(out / f"{path.stem}.html", notebooks.to_html(notebook, path.stem))
     return run
 
 
@@ -147,12 +143,7 @@ def write_index(runs: list[NotebookRun], out: Path) -> Path:
             cells = (verdict.id, verdict.symbol, verdict.state, points_text(verdict))
             rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         rows += [f'<tr><td colspan="4">{html.escape(problem)}</td></tr>' for problem in run.problems]
-    out.mkdir(parents=True, exist_ok=True)
-    page = out / "index.html"
-    partial = page.with_suffix(".html.part")
-    partial.write_text(PAGE.replace("ROWS", "\n".join(rows)), encoding="utf-8")
-    os.replace(partial, page)
-    return page
+    return replace_file(out / "index.html", PAGE.replace("ROWS", "\n".join(rows)))
 
 
 def points_text(verdict: Verdict) -> str:

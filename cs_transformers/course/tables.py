@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cs_transformers.checks import EXERCISES, NOTEBOOKS
 from cs_transformers.course.classroom import course_home
+from cs_transformers.files import replace_file
 
 BEGIN, END = "<!-- exercises:begin -->", "<!-- exercises:end -->"
 
@@ -47,7 +47,5 @@ def update_readme(path: Path | None = None) -> bool:
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     updated = f"{before}{BEGIN}\n{exercise_table()}\n{END}{after}"
     if updated != text:
-        partial = path.with_suffix(".md.part")
-        partial.write_text(updated, encoding="utf-8")
-        os.replace(partial, path)
+        replace_file(path, updated)
     return updated != text

@@ -20,8 +20,9 @@ from cs_transformers.checks.markers import (
     stub_line,
 )
 from cs_transformers.course import classroom
-from cs_transformers.course.archives import LARGEST, read_folder, read_zip, replace_file, write_zip
+from cs_transformers.course.archives import LARGEST, read_folder, read_zip, write_zip
 from cs_transformers.course.cells import inline_answers, with_answers
+from cs_transformers.files import replace_file
 
 BACKUPS = "backups"
 PACKAGE_PREFIX = f"{tree.PACKAGE_NAME}/"

@@ -16,7 +16,8 @@ from typing import IO
 
 from tqdm import tqdm
 
-from cs_transformers.data.paths import DamagedFileError, ensure_folder
+from cs_transformers.data.paths import DamagedFileError
+from cs_transformers.files import ensure_folder
 
 GIGABYTE = 1024**3
 CHUNK = 1024**2

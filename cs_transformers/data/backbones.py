@@ -14,9 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cs_transformers.data.paths import DamagedFileError, atomic_path, require_data
+from cs_transformers.data.paths import DamagedFileError, require_data
 from cs_transformers.data.sources import DATA_SETS
 from cs_transformers.errors import check_choice, check_count, explain
+from cs_transformers.files import atomic_path
 
 IMAGENET_MEAN, IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)  # of bytes
 

@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 
 from cs_transformers.data.captions import CAPTIONS_FILE, VOCABULARY_FILE
-from cs_transformers.data.paths import atomic_path
 from cs_transformers.data.vocabulary import Vocabulary
 from cs_transformers.errors import explain
+from cs_transformers.files import atomic_path
 
 
 def write_caption_files(folder: str | os.PathLike[str], data: Mapping[str, Any]) -> None:

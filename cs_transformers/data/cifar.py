@@ -18,8 +18,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from cs_transformers.data.archives import unpack
-from cs_transformers.data.paths import DamagedFileError, atomic_path, cache_dir, find_data, open_h5, require_data
+from cs_transformers.data.paths import DamagedFileError, cache_dir, find_data, open_h5, require_data
 from cs_transformers.errors import check_choice
+from cs_transformers.files import atomic_path
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # Per-channel mean and standard deviation of the 50,000 training images, as fractions of the full range.

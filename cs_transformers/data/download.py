@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cs_transformers.data.archives import unpack
-from cs_transformers.data.paths import DamagedFileError, cache_dir, ensure_folder, search_dirs
+from cs_transformers.data.paths import DamagedFileError, cache_dir, search_dirs
 from cs_transformers.data.sources import DATA_SETS, RemoteDataSet, RemoteFile
 from cs_transformers.data.transfer import DownloadError, fetch, locked
+from cs_transformers.files import ensure_folder
 
 
 class DataSetState(NamedTuple):

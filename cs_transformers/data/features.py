@@ -20,9 +20,9 @@ from tqdm import tqdm
 
 from cs_transformers.data.backbones import weights_fingerprint
 from cs_transformers.data.captions import feature_file
-from cs_transformers.data.paths import atomic_path, ensure_folder
 from cs_transformers.data.photos import PhotoFolder, StoredImages
 from cs_transformers.errors import check_choice, check_count, explain
+from cs_transformers.files import atomic_path, ensure_folder
 
 SHARD = 256  # photos between two points from which an interrupted run goes on
 Photos = Dataset[Tensor] | Tensor

@@ -1,4 +1,4 @@
-"""Where data is read and where it is written; every file is either whole or absent.
+"""Where data is read and where it is written.
 
 Two folders: ``CST_DATA_DIR`` holds real data and is only ever read, ``CST_CACHE_DIR`` takes everything that is
 fetched or generated. A name is looked up in the first, then in the second.
@@ -6,12 +6,8 @@ fetched or generated. A name is looked up in the first, then in the second.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,68 +99,6 @@ def require_data(*names: str, who: str, remedy: str) -> Path:
         return found
     searched = ", ".join(f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in search_dirs())
     raise FileNotFoundError(f"{who}: expected {' or '.join(names)}; looked in {searched}. {remedy}")
-
-
-def ensure_folder(folder: str | os.PathLike[str], *, who: str) -> Path:
-    """Create a folder for writing, with its parents.
-
-    Args:
-        folder: The folder to create; nothing happens when it is there.
-        who: The public function that wants to write; it opens the message.
-
-    Returns:
-        The folder as an absolute path.
-
-    Raises:
-        PermissionError: If the folder cannot be created or written to; the message says how to name another.
-    """
-    folder = Path(folder).absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-        reason = "the folder is read-only"
-    except OSError as error:
-        reason = str(error)
-    raise PermissionError(
-        errno.EACCES,
-        f"{who}: cannot write in {folder} ({reason}). Set CST_CACHE_DIR to a folder that you may write to, "
-        "for example: export CST_CACHE_DIR=~/cst-cache",
-    )
-
-
-@contextmanager
-def atomic_path(target: str | os.PathLike[str], *, who: str = "atomic_path") -> Iterator[Path]:
-    """Write a file under a temporary name that becomes the real one only when the block ends well.
-
-    Args:
-        target: The final path; its folder is created.
-        who: The public function that writes, for the message when the folder is read-only.
-
-    Yields:
-        A path beside the target with the same suffix. Write and close it inside the block.
-
-    Raises:
-        PermissionError: If the folder cannot be written to.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> with atomic_path(folder / "words.txt") as path:
-        ...     _ = path.write_text("a dog", encoding="utf-8")
-        >>> [entry.name for entry in folder.iterdir()]
-        ['words.txt']
-    """
-    target = Path(target)
-    ensure_folder(target.parent, who=who)
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(4)}.tmp{target.suffix}")
-    try:
-        yield temporary
-        with temporary.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def open_h5(path: str | os.PathLike[str], *, who: str, remedy: str) -> h5py.File:

@@ -13,8 +13,9 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from cs_transformers.data.paths import DamagedFileError, atomic_path
+from cs_transformers.data.paths import DamagedFileError
 from cs_transformers.errors import explain
+from cs_transformers.files import atomic_path
 
 GREY_MODES, DEEP_MODES = ("1", "L", "LA", "La"), ("I", "I;16", "I;16L", "I;16B", "I;16N")
 NOT_RGB = ("CMYK", "LAB")  # modes whose profiles say nothing about the RGB that they become

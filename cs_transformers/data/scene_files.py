@@ -19,11 +19,12 @@ import numpy as np
 from cs_transformers.data.caption_files import write_array, write_caption_files, write_lines
 from cs_transformers.data.captions import feature_file
 from cs_transformers.data.lazy import LazyArray
-from cs_transformers.data.paths import cache_dir, ensure_folder
+from cs_transformers.data.paths import cache_dir
 from cs_transformers.data.scene_language import MAX_WORDS, describe
 from cs_transformers.data.scenes import Scene, make_scenes, render, scene_from_url
 from cs_transformers.data.vocabulary import Vocabulary
 from cs_transformers.errors import check_count, explain
+from cs_transformers.files import ensure_folder
 
 SCENES_FILE = "scenes.json"  # marks a folder as ours to replace, and says what is in it
 CAPTION_LENGTH = MAX_WORDS + 2

@@ -20,7 +20,7 @@ from typing import IO
 
 from tqdm import tqdm
 
-from cs_transformers.data.paths import ensure_folder
+from cs_transformers.files import ensure_folder
 
 CHUNK = 1 << 16
 AGENT = "cs_transformers (course material; python-urllib)"

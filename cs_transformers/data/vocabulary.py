@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cs_transformers.data.paths import DamagedFileError, atomic_path
+from cs_transformers.data.paths import DamagedFileError
 from cs_transformers.errors import check_count, explain
+from cs_transformers.files import atomic_path
 
 NULL, START, END, UNK = "<NULL>", "<START>", "<END>", "<UNK>"
 SPECIAL_WORDS = (NULL, START, END, UNK)

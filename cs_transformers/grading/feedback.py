@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cs_transformers.files import replace_file
+
 from .gradebook import CANVAS_NAME, MOODLE_NAME
 from .model import AWAITING, Classroom, Student
 from .pages import markup, render
 from .pictures import side_by_side
 from .scores import ABSENT, MARKED, NOTHING, Row, Sheet, heading, known, sheets
-from .texts import LONGEST_NAME, file_names, one_line, write_whole
+from .texts import LONGEST_NAME, file_names, one_line
 from .withheld import screen
 
 FOLDER, ARCHIVE, PAGE = "feedback", "feedback.zip", "feedback.html"
@@ -51,9 +53,9 @@ def write(classroom: Classroom, out: Path) -> list[Path]:
     for old in folder.glob("*.html"):
         if old.stem not in names.values():
             old.unlink()
-    files = [write_whole(folder / f"{names[id]}.html", text) for id, text in pages.items()]
+    files = [replace_file(folder / f"{names[id]}.html", text) for id, text in pages.items()]
     packed = {_place(all_sheets[id], names[id]): text for id, text in pages.items()}
-    return [*files, write_whole(out / ARCHIVE, _pack(packed))]
+    return [*files, replace_file(out / ARCHIVE, _pack(packed))]
 
 
 def page(student: Student, sheet: Sheet) -> str:

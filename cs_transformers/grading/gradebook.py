@@ -13,9 +13,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from cs_transformers.files import replace_file
+
 from .model import AWAITING, Classroom
 from .scores import ABSENT, UNGRADED, Row, Sheet, sheets
-from .texts import cell, number, write_whole
+from .texts import cell, number
 
 ALL, CANVAS, MOODLE = "gradebook.csv", "gradebook_canvas.csv", "gradebook_moodle.csv"
 COURSE = "cs_transformers"
@@ -42,7 +44,7 @@ def write(classroom: Classroom, out: Path) -> list[Path]:
         The files.
     """
     tables = {ALL: everything(classroom), CANVAS: canvas(classroom), MOODLE: moodle(classroom)}
-    return [write_whole(out / name, _csv(rows)) for name, rows in tables.items()]
+    return [replace_file(out / name, _csv(rows)) for name, rows in tables.items()]
 
 
 def _csv(rows: list[list[object]]) -> str:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from cs_transformers.checks.edition import RELEASE
+from cs_transformers.files import replace_file
 
 from .feedback import WORDS, sentences
 from .gradebook import summary
 from .model import AWAITING, Classroom, Student
 from .released import read_release
 from .scores import ABSENT, UNGRADED, Row, Sheet, known, sheets
-from .texts import file_names, inert, number, one_line, write_whole
+from .texts import file_names, inert, number, one_line
 from .withheld import screen
 
 FOLDER = "results"
@@ -45,7 +46,7 @@ def write(classroom: Classroom, out: Path) -> list[Path]:
     files = []
     for id, student in classroom.students.items():
         text = json.dumps(results(student, all_sheets[id], classroom), indent=1, ensure_ascii=False) + "\n"
-        files.append(write_whole(folder / f"{names[id]}.json", text))
+        files.append(replace_file(folder / f"{names[id]}.json", text))
     return files
 
 
@@ -203,7 +204,7 @@ def run(home: Path) -> Path:
         shutil.copytree(submission, class_folder / _student(home / "submission_metadata.json"), symlinks=True)
         classroom = grade(class_folder, out, only=_released(home / "source" / RELEASE), nbval=False)
         (written,) = write(classroom, out)
-        return write_whole(home / "results" / "results.json", written.read_bytes())
+        return replace_file(home / "results" / "results.json", written.read_bytes())
 
 
 def _released(release: Path) -> tuple[str, ...]:

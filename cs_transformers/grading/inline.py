@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cs_transformers.files import replace_file
+
 from .marks import FORMAT, answer_token
 from .model import Classroom, Mark, Person
 from .pages import markup, render, script_hash
 from .reading import model_answer, oddities, question, to_html
 from .scores import known
-from .texts import inert, is_blank, write_whole
+from .texts import inert, is_blank
 
 INDEX, SCRIPT = "index.html", "review.js"
 LONGEST_NAME = 200
@@ -78,11 +80,11 @@ def write(
                 continue
             name = f"{exercise}_settle.html" if settles else f"{exercise}_grader{part}.html"
             values = {"part": part, "graders": graders, "blank": blank, "settles": settles}
-            files.append(write_whole(folder / name, _page(exercise, mine, disputes or {}, values)))
+            files.append(replace_file(folder / name, _page(exercise, mine, disputes or {}, values)))
             entries.append(
                 {"exercise": exercise, "symbol": known(exercise).symbol, "part": part, "count": len(mine), "file": name}
             )
-    return [*files, write_whole(folder / INDEX, render("index.html.j2", pages=entries))]
+    return [*files, replace_file(folder / INDEX, render("index.html.j2", pages=entries))]
 
 
 def gather(classroom: Classroom, exercise: str, again: bool = False) -> list[Written]:

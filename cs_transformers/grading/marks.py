@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from cs_transformers.checks import EXERCISES
+from cs_transformers.files import replace_file
 
 from .model import Adjustment, Classroom, Mark
 from .repairs import to_text
-from .texts import inert, number, one_line, write_whole
+from .texts import inert, number, one_line
 
 FORMAT = "cs_transformers marks 1"
 KEPT, ADJUSTMENTS = "marks.json", "adjustments.csv"
@@ -228,7 +229,7 @@ def save(saved: Iterable[Saved], classroom: Classroom, out: Path) -> Path:
         {"answer": answer_token(classroom, one.mark.student, one.mark.exercise), "when": one.when, **asdict(one.mark)}
         for _, one in sorted(latest.items())
     ]
-    return write_whole(out / KEPT, json.dumps({"format": FORMAT, "kept": kept}, indent=1) + "\n")
+    return replace_file(out / KEPT, json.dumps({"format": FORMAT, "kept": kept}, indent=1) + "\n")
 
 
 def apply(classroom: Classroom, out: Path) -> list[str]:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cs_transformers.files import replace_file
+
 from .feedback import FOLDER, SYMBOLS, WORDS
 from .gradebook import unclaimed
 from .model import AWAITING, Classroom
 from .pages import markup, render
 from .pictures import histogram
 from .scores import ABSENT, INCOMPLETE, NOTHING, UNGRADED, Sheet, sheets
-from .texts import file_names, write_whole
+from .texts import file_names
 
 PAGE = "report.html"
 MOST = 40  # mistakes in the table
@@ -82,7 +84,7 @@ def write(classroom: Classroom, out: Path) -> Path:
                   for student in classroom.students.values()
                   if student.submission and student.submission.repairs + student.submission.changes],
     )  # fmt: skip
-    return write_whole(out / PAGE, page)
+    return replace_file(out / PAGE, page)
 
 
 def _tiles(classroom: Classroom, all_sheets: list[Sheet], handed_in: list[Sheet]) -> list[tuple[int, str]]:

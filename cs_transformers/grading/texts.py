@@ -6,10 +6,8 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
-from pathlib import Path
 
 from cs_transformers.checks.runner import EMPTY_ANSWER
-from cs_transformers.course.archives import replace_file
 
 LONGEST = 20_000
 LONGEST_LINE = 600
@@ -117,13 +115,3 @@ def is_blank(text: str) -> bool:
     """
     words = " ".join(re.findall(r"\w+", text.lower()))
     return not words or text.strip() == EMPTY_ANSWER or words in PLACEHOLDERS
-
-
-def write_whole(path: Path, data: str | bytes) -> Path:
-    """Write a file so that nobody ever sees half of it.
-
-    Args:
-        path: The file; its folder is made.
-        data: Text, written as UTF-8, or bytes.
-    """
-    return replace_file(path, data.encode("utf-8") if isinstance(data, str) else data)

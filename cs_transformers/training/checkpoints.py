@@ -6,15 +6,15 @@ What is stored loads with ``weights_only=True``: opening a checkpoint from somew
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from cs_transformers.files import atomic_path
 
 FORMAT = 1
 
@@ -38,8 +38,8 @@ def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
     """
     plain = _plain(state, "state")
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as file:
+    # Into an open file: given a name, torch.save would put that of the temporary file into the archive.
+    with atomic_path(path, who="save_checkpoint") as temporary, temporary.open("wb") as file:
         torch.save({**plain, "format": FORMAT}, file)
 
 
@@ -75,31 +75,6 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             "it was written by something else or by another version: use that one, or train again."
         )
     return state
-
-
-@contextlib.contextmanager
-def atomic_file(path: str | Path) -> Iterator[Any]:
-    """Open a binary file that appears under its name only when it is complete.
-
-    Args:
-        path: Final name; the data goes to a neighbour first, which replaces it at the end and vanishes on an error.
-
-    Returns:
-        A context manager that gives the open file.
-    """
-    path = Path(path)
-    handle, neighbour = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _give_usual_mode(neighbour)
-        os.replace(neighbour, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(neighbour)
-        raise
 
 
 def rng_state(device: torch.device | str = "cpu") -> dict[str, Any]:
@@ -186,10 +161,3 @@ def _plain(value: Any, where: str) -> Any:
         f"save_checkpoint: expected tensors, numbers, text, dicts, lists or tuples, got {type(value).__name__} "
         f"at {where}; store plain values, so that the file loads with weights_only=True."
     )
-
-
-def _give_usual_mode(path: str) -> None:
-    """Give the file the permissions an ordinary new file has; temporary files are private to their owner."""
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(path, 0o666 & ~mask)

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from cs_transformers.training.checkpoints import atomic_file
+from cs_transformers.files import replace_file
 
 
 class History:
@@ -79,8 +79,7 @@ class History:
         table = csv.DictWriter(text, fieldnames=self.columns, lineterminator="\n")
         table.writeheader()
         table.writerows(self.rows)
-        with atomic_file(path) as file:
-            file.write(text.getvalue().encode("utf-8"))
+        replace_file(path, text.getvalue())
 
     @classmethod
     def read_csv(cls, path: str | Path) -> History:

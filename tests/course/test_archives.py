@@ -11,7 +11,7 @@ import pytest
 
 from cs_transformers.course import archives
 from cs_transformers.course.addresses import parse
-from cs_transformers.course.archives import read_folder, read_zip, replace_file, write_zip, zip_bytes
+from cs_transformers.course.archives import read_folder, read_zip, zip_bytes
 
 
 def packed(*entries: tuple[str | zipfile.ZipInfo, bytes]) -> bytes:
@@ -57,19 +57,6 @@ def test_a_zip_cut_off_or_damaged_is_told() -> None:
     for broken in (data[:-30], b"", data[:40] + b"\0\0\0\0" + data[44:]):
         with pytest.raises(ValueError, match=r"x\.zip: expected a whole zip, got a damaged one .*download it again"):
             read_zip(broken, "x.zip")
-
-
-def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_zip(tmp_path / "deep" / "x.zip", {"a": b"1"})
-    before = path.read_bytes()
-
-    def fails(*_: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(archives.os, "replace", fails)
-    with pytest.raises(OSError, match="disk full"):
-        replace_file(path, b"half")
-    assert path.read_bytes() == before
 
 
 def test_a_folder_is_read_without_compiled_python(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_an_unknown_data_set_lists_the_known_ones() -> None:
 def test_a_cache_that_cannot_be_written_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("CST_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    with pytest.raises(PermissionError, match=r"cannot write in .*file/cache/pond.*Set CST_CACHE_DIR"):
+    with pytest.raises(PermissionError, match=r"cannot write in .*file/cache/pond.*set CST_CACHE_DIR"):
         get_data_set("pond", progress=False)
 
 

@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 
 from cs_transformers.data import paths
-from cs_transformers.data.paths import (
-    DamagedFileError,
-    atomic_path,
-    cache_dir,
-    data_dir,
-    ensure_folder,
-    find_data,
-    open_h5,
-    require_data,
-)
+from cs_transformers.data.paths import DamagedFileError, cache_dir, data_dir, find_data, open_h5, require_data
 
 
 @pytest.fixture
@@ -76,37 +67,6 @@ def test_missing_data_lists_the_folders_searched_and_the_remedy(folders: tuple[P
     message = str(caught.value)
     assert message.startswith("load_it: expected a.h5 or b.h5; looked in ")
     assert f"{real} (no such folder), {cache}. Get it with: cst data get it" in message
-
-
-def test_a_block_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
-    (tmp_path / "a.npy").write_bytes(b"old")
-
-    def fail() -> None:
-        with atomic_path(tmp_path / "a.npy") as path:
-            path.write_bytes(b"half")
-            raise RuntimeError("power cut")
-
-    with pytest.raises(RuntimeError, match="power cut"):
-        fail()
-    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.npy", b"old")]
-
-
-def test_the_temporary_name_keeps_the_suffix(tmp_path: Path) -> None:
-    with atomic_path(tmp_path / "a.npy") as path:
-        np.save(path, np.arange(3))
-    assert np.load(tmp_path / "a.npy").tolist() == [0, 1, 2]
-
-
-def test_a_read_only_folder_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths.os, "access", lambda *_: False)
-    with pytest.raises(PermissionError, match=r"writer: cannot write in .*the folder is read-only.*CST_CACHE_DIR"):
-        ensure_folder(tmp_path, who="writer")
-
-
-def test_a_folder_below_a_file_names_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(PermissionError, match=r"writer: cannot write in .*CST_CACHE_DIR"):
-        ensure_folder(tmp_path / "file" / "below", who="writer")
 
 
 def test_a_cut_h5_file_says_its_size_and_the_size_it_should_have(tmp_path: Path) -> None:

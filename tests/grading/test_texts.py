@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import unicodedata
-from pathlib import Path
 
 import pytest
 from classroom_factory import HOSTILE
 
-from cs_transformers.grading.texts import DIRECTIONS, cell, file_names, inert, is_blank, number, one_line, write_whole
+from cs_transformers.grading.texts import DIRECTIONS, cell, file_names, inert, is_blank, number, one_line
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
@@ -89,9 +88,3 @@ def test_answers_that_say_nothing_are_blank(text: str) -> None:
 @pytest.mark.parametrize("text", ["16", "Locality.", "$T^2$", "It depends on the answer", "王"])
 def test_short_answers_are_not_blank(text: str) -> None:
     assert not is_blank(text)
-
-
-def test_a_file_is_written_whole_and_leaves_nothing_else(tmp_path: Path) -> None:
-    path = write_whole(tmp_path / "new" / "page.html", "grüße\n")
-    assert path.read_bytes() == "grüße\n".encode()
-    assert [one.name for one in path.parent.iterdir()] == ["page.html"]

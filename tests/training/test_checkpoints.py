@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import random
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 import torch
 
 from cs_transformers.training.checkpoints import (
-    atomic_file,
     load_checkpoint,
     own_rng,
     rng_state,
@@ -47,17 +47,17 @@ def test_other_objects_are_refused_with_their_place_and_nothing_is_written(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "last.pt"
     save_checkpoint(path, {"step": 1})
 
-    def write_half() -> None:
-        with atomic_file(path) as file:
-            file.write(b"half")
-            raise RuntimeError("disk full")
+    def half(_: dict, file: BinaryIO) -> None:
+        file.write(b"half")
+        raise RuntimeError("disk full")
 
+    monkeypatch.setattr(torch, "save", half)
     with pytest.raises(RuntimeError, match="disk full"):
-        write_half()
+        save_checkpoint(path, {"step": 2})
     assert load_checkpoint(path) == {"step": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["last.pt"]
 
