@@ -172,7 +172,7 @@ def class_loss(
         no_object_weight: Weight of "no object"; the classes have 1.
 
     Returns:
-        The loss (0-d).
+        The loss (0-d); 0 where nothing has a weight, without objects and with ``no_object_weight`` 0.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -190,6 +190,8 @@ def class_loss(
     check_shape("class_loss", "logits", logits, N=None, Q=None, K=None)
     check_probability("class_loss", "no_object_weight", no_object_weight)
     _check_per_image("class_loss", len(logits), matches=matches, labels=labels)
+    if no_object_weight == 0 and not any(len(query) for query, _ in matches):
+        return 0 * logits.sum()  # no query counts: the weighted mean would be 0 / 0
     # Exercise 8.4, first half: the class that each query is asked for, (N, Q) and "no object" to begin with; then the
     # class weights and the cross-entropy (about 7 lines; torch.full, a loop over the images, F.cross_entropy with
     # weight=, which divides by the sum of the weights). F.cross_entropy wants the classes on axis 1.

@@ -222,6 +222,16 @@ def test_a_batch_without_objects_has_a_class_loss_alone(focal: bool) -> None:
     assert torch.equal(boxes, torch.zeros_like(boxes))
 
 
+@pytest.mark.parametrize("counts", [(0, 0, 0), (2, 0, 1)])
+def test_no_object_may_weigh_nothing_with_and_without_objects(counts: tuple[int, ...]) -> None:
+    made = outputs()
+    losses = SetCriterion(K, no_object_weight=0)(made, targets(counts))
+    gradients = torch.autograd.grad(losses["loss"], [made["pred_logits"], made["pred_boxes"]])
+    assert all(value.isfinite().all() for value in (*losses.values(), *gradients))
+    assert (losses["loss_ce"] == 0) == (sum(counts) == 0)
+    assert bool((gradients[0] == 0).all()) == (sum(counts) == 0)
+
+
 def test_one_query_for_one_object_in_one_image() -> None:
     made = {name: value[:1, :1] for name, value in outputs().items() if name != "aux_outputs"}
     losses = SetCriterion(K)(made, targets((1,)))
