@@ -607,7 +607,7 @@ def fit_exponent(lengths: Sequence[float], costs: Sequence[float]) -> float:
         The exponent p.
 
     Raises:
-        ValueError: If there are too few points, unequally many, or one is not positive.
+        ValueError: If there are too few points, unequally many, or one is not a positive finite number.
 
     Example:
         >>> round(fit_exponent([100, 200, 400], [5.0, 20.0, 80.0]), 6)
@@ -714,10 +714,10 @@ def _check_points(lengths: Sequence[float], costs: Sequence[float]) -> tuple[Ten
     x, y = (torch.as_tensor(list(values), dtype=torch.float64, device="cpu") for values in (lengths, costs))
     if x.dim() != 1 or x.shape != y.shape:
         raise ValueError(explain(who, "costs", f"{len(x)} numbers, one per length", len(y), "measure every length"))
+    for name, values in (("lengths", x), ("costs", y)):
+        if not bool(((values > 0) & values.isfinite()).all()):
+            fix = "a logarithm needs positive numbers"
+            raise ValueError(explain(who, name, "positive throughout and finite", values.tolist(), fix))
     if len(x.unique()) < 2:
         raise ValueError(explain(who, "lengths", "two different lengths or more", list(lengths), "measure another"))
-    for name, values in (("lengths", x), ("costs", y)):
-        if not bool((values > 0).all()):
-            fix = "a logarithm needs positive numbers"
-            raise ValueError(explain(who, name, "positive throughout", values.tolist(), fix))
     return x, y

@@ -614,6 +614,12 @@ ERRORS = [
     (lambda: fit_exponent([3, 3], [1.0, 2.0]), ValueError, "two different lengths or more"),
     (lambda: fit_exponent([1, 2], [0.0, 2.0]), ValueError, "costs must be positive throughout"),
     (lambda: fit_exponent([-1, 2], [1.0, 2.0]), ValueError, "lengths must be positive throughout"),
+    (lambda: fit_exponent([], []), ValueError, "two different lengths or more"),
+    (lambda: fit_exponent([5], [1.0]), ValueError, "two different lengths or more"),
+    (lambda: fit_exponent([1, 2], [1.0, math.inf]), ValueError, "costs must be positive throughout and finite"),
+    (lambda: fit_exponent([1, math.inf], [1.0, 2.0]), ValueError, "lengths must be positive throughout and finite"),
+    (lambda: fit_exponent([1, 2], [math.nan, 2.0]), ValueError, "costs must be positive throughout and finite"),
+    (lambda: fit_exponent([math.nan, math.nan], [1.0, 2.0]), ValueError, "lengths must be positive throughout"),
 ]
 
 
