@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .blocks import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
 from .boxes import cxcywh_to_xyxy
-from .errors import check_choice, check_count, check_shape, check_tensor, explain
+from .errors import check_choice, check_count, check_pixels, check_shape, check_tensor, explain
 from .masks import to_bool
 
 ### BEGIN SOLUTION helpers
@@ -409,7 +409,7 @@ def check_images(who: str, images: Tensor, pixel_mask: Tensor | None, weight: Te
 
     Raises:
         TypeError: If an argument is of the wrong type.
-        ValueError: If a shape does not fit.
+        ValueError: If a shape does not fit, or floats are grey levels of 0 to 255.
 
     Example:
         >>> images, real = check_images("demo", torch.full((1, 3, 2, 2), 255, dtype=torch.uint8), None, torch.zeros(1))
@@ -421,6 +421,7 @@ def check_images(who: str, images: Tensor, pixel_mask: Tensor | None, weight: Te
     if images.dtype == torch.uint8:
         images = images.to(weight.dtype) / 255
     check_tensor(who, "images", images)
+    check_pixels(who, "images", images)
     if pixel_mask is None:
         return images, None
     check_tensor(who, "pixel_mask", pixel_mask, floating=False)

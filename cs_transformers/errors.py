@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+FARTHEST_PIXEL = 4.0  # pixels from 0 to 1 with the strongest noise, and normalised ones, stay within
+
 
 def explain(who: str, name: str, expected: str, got: object, fix: str) -> str:
     """Compose one message from its four parts.
@@ -208,6 +210,28 @@ def check_same_kind(who: str, like: str, **tensors: Tensor) -> None:
         if other.device != reference.device:
             fix = f"move it: {name}.to({str(reference.device)!r})"
             raise ValueError(explain(who, name, f"on {reference.device} like {like}", other.device, fix))
+
+
+def check_pixels(who: str, name: str, images: Tensor) -> None:
+    """Refuse grey levels of 0 to 255 that come as floats: a model would take them for blinding light and say nothing.
+
+    Noise, normalisation and interpolation carry pixels a few units beyond 0 and 1; that passes.
+
+    Args:
+        who: The class or function the caller used.
+        name: The argument's name.
+        images: Floating images of any shape; their values are not looked at on the meta device, which has none.
+
+    Raises:
+        ValueError: If a value lies further from 0 than ``FARTHEST_PIXEL``.
+
+    Example:
+        >>> check_pixels("demo", "images", torch.tensor([-2.1, 2.6]))
+    """
+    if images.device.type == "meta" or not bool((images.detach().abs() > FARTHEST_PIXEL).any()):
+        return
+    got = f"values from {images.min().item():.4g} to {images.max().item():.4g}"
+    raise ValueError(explain(who, name, "of pixels from 0 to 1", got, "divide grey levels by 255"))
 
 
 def check_like_weights(who: str, layer: nn.Module, **tensors: Tensor) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .blocks import TransformerDecoderLayer, TransformerEncoderLayer, clone_layers, init_weights
-from .errors import check_choice, check_count, check_shape, check_tensor, explain
+from .errors import check_choice, check_count, check_pixels, check_shape, check_tensor, explain
 from .tiling import process_by_tiles
 
 ### BEGIN SOLUTION helpers
@@ -242,7 +242,7 @@ class ImageRestorationTransformer(nn.Module):
 
         Raises:
             TypeError: If ``x`` is no floating tensor.
-            ValueError: If the shape is another one or ``task`` is unknown.
+            ValueError: If the shape is another one, ``task`` is unknown, or pixels are grey levels of 0 to 255.
         """
         self._check(x, task)
         correction, tokens = self._correct(x, task)
@@ -265,10 +265,11 @@ class ImageRestorationTransformer(nn.Module):
 
         Raises:
             TypeError: If ``images`` is no floating tensor.
-            ValueError: If it has not four axes or other channels, or ``task`` is unknown.
+            ValueError: If it has not four axes or other channels, ``task`` is unknown, or pixels go up to 255.
         """
         check_choice(type(self).__name__, "task", task, self.tasks)
         _check_images(type(self).__name__, "images", images, self.in_channels)
+        check_pixels(type(self).__name__, "images", images)
         scale, modes = task_scale(task), [(module, module.training) for module in self.modules()]
         overlap = self.img_size // 3 if overlap is None else overlap
         self.eval()
@@ -318,6 +319,7 @@ class ImageRestorationTransformer(nn.Module):
         check_tensor(type(self).__name__, "x", x)
         fix = "cut a square of that size, or call restore() for images of any size"
         check_shape(type(self).__name__, "x", x, fix, N=None, C=self.in_channels, H=self.img_size, W=self.img_size)
+        check_pixels(type(self).__name__, "x", x)
 
 
 def contrastive_loss(tokens: Tensor) -> Tensor:

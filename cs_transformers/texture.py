@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .errors import check_count, check_same_kind, check_shape, check_tensor, explain
+from .errors import check_count, check_pixels, check_same_kind, check_shape, check_tensor, explain
 from .restoration import SPREAD, ResidualBlock, bicubic
 
 ### BEGIN SOLUTION helpers
@@ -112,6 +112,8 @@ def best_match(query: Tensor, key: Tensor, *, max_scores: int = 2**24) -> tuple[
     h, w = query.shape[-2:]
     rows = max(1, max_scores // (w * key.shape[-2] * key.shape[-1]) - 2)  # relevance sees a row more on each side
     parts = []
+    # relevance unfolds the whole reference anew for every part, about a tenth of a part's time where a part is large.
+    # To unfold it once, the patches and their products would have to be written a second time here.
     for top in range(0, h, rows):
         bottom = min(top + rows, h)
         above, below = max(top - 1, 0), min(bottom + 1, h)  # a patch reaches one row further
@@ -287,7 +289,7 @@ class TextureTransformer(nn.Module):
 
         Raises:
             TypeError: If an argument is no floating tensor, or the dtypes differ.
-            ValueError: If the shapes do not fit.
+            ValueError: If the shapes do not fit, or pixels are grey levels of 0 to 255.
         """
         self._check(x, reference)
         h, w = x.shape[-2:]
@@ -333,6 +335,8 @@ class TextureTransformer(nn.Module):
         check_shape(who, "x", x, "images are (N, 3, h, w)", N=None, C=3, h=None, w=None)
         check_shape(who, "reference", reference, "give one reference per image", N=len(x), C=3, Hr=None, Wr=None)
         check_same_kind(who, "x", x=x, reference=reference)
+        for name, images in (("x", x), ("reference", reference)):
+            check_pixels(who, name, images)
         if any(side < SCALE or side % SCALE for side in reference.shape[-2:]):
             got, fix = tuple(reference.shape[-2:]), "crop it: reference[..., : H - H % 4, : W - W % 4]"
             raise ValueError(explain(who, "reference", "a multiple of 4 in height and width", got, fix))

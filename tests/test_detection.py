@@ -276,6 +276,7 @@ def test_half_precision_and_no_values_at_all_work() -> None:
     (torch.zeros(3, 16, 24), None, ValueError, r"images must be of shape \(N, C, H, W\)"),
     (torch.zeros(N, 1, 16, 24), None, ValueError, r"\(any, 3, any, any\)"),
     (torch.zeros(N, 3, 16, 24, dtype=torch.int32), None, TypeError, "images must be a tensor of a floating dtype"),
+    (torch.full((N, 3, 16, 24), 255.0), None, ValueError, r"images must be of pixels from 0 to 1, got .* to 255; div"),
     (torch.zeros(N, 3, 16, 24), torch.ones(N, 16, 20), ValueError, r"pixel_mask must be .* pad_images gives both"),
     (torch.zeros(N, 3, 16, 24), torch.full((N, 16, 24), -1.0), ValueError, "pixel_mask must be 0/1"),
 ])  # fmt: skip

@@ -15,6 +15,7 @@ from cs_transformers.errors import (
     check_count,
     check_ids,
     check_like_weights,
+    check_pixels,
     check_probability,
     check_same_kind,
     check_shape,
@@ -46,6 +47,10 @@ def test_what_is_right_passes() -> None:
     check_tensor("who", "x", torch.zeros(2, dtype=torch.bool), floating=False)
     check_shape("who", "x", torch.zeros(3, 4), N=3, T=None)
     check_same_kind("who", "x", x=torch.zeros(2), y=torch.ones(3))
+    check_pixels("who", "x", torch.tensor([-2.12, 0.0, 1.0, 2.64]))  # normalised by the statistics of ImageNet
+    check_pixels("who", "x", 0.5 + torch.randn(10_000, generator=torch.Generator().manual_seed(0)) * 75 / 255)
+    check_pixels("who", "x", torch.zeros(0))
+    check_pixels("who", "x", torch.zeros(2, device="meta"))
 
 
 def test_autocast_is_noticed_and_lets_dtypes_mix() -> None:
@@ -88,6 +93,9 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object], type[Exception], 
         TypeError,
         "A: x must be a torch.Tensor, got ndarray; conv",
     )
+    grey = "A: x must be of pixels from 0 to 1, got values from 0 to 255; divide grey levels by 255"
+    yield "grey levels", lambda: check_pixels("A", "x", torch.tensor([0.0, 255.0])), ValueError, grey
+    yield "below", lambda: check_pixels("A", "x", torch.tensor([-128.0, 0.0])), ValueError, "from -128 to 0; divide"
     yield "ints", lambda: check_tensor("A", "x", x.long()), TypeError, "a tensor of a floating dtype, got torch.int64"
     yield (
         "axes",

@@ -308,6 +308,8 @@ def test_the_contrastive_loss_falls_when_images_differ_and_patches_agree() -> No
         (ValueError, r"x must be of shape \(N, C, H, W\) = \(any, 3, 6, 6\), got \(1, 3, 6, 8\); cut a square",
          lambda: seeded()(noise(1, 3, 6, 8), "x2")),
         (ValueError, r"C, H, W\) = \(any, 3", lambda: seeded()(noise(1, 1, 6, 6), "x2")),
+        (ValueError, "x must be of pixels from 0 to 1, got values", lambda: seeded()(255 * noise(1, 3, 6, 6), "x2")),
+        (ValueError, "images must be of pixels from 0 to 1", lambda: seeded().restore(255 * noise(1, 3, 9, 9), "x2")),
         (ValueError, "task must be one of", lambda: seeded().restore(noise(1, 3, 6, 6), "x4")),
         (ValueError, r"images must be of shape", lambda: seeded().restore(noise(3, 6, 6), "x2")),
         (ValueError, r"images must be of shape", lambda: seeded().restore(noise(1, 1, 6, 6), "x2")),

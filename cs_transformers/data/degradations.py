@@ -11,7 +11,7 @@ import re
 import torch
 from torch import Tensor
 
-from cs_transformers.errors import check_shape, check_tensor, explain
+from cs_transformers.errors import check_pixels, check_shape, check_tensor, explain
 from cs_transformers.restoration import bicubic, task_scale
 
 __all__ = ["add_noise", "add_rain", "as_bytes", "as_pixels", "crop_to_multiple", "degrade", "shrink"]
@@ -32,7 +32,8 @@ def degrade(images: Tensor, task: str, generator: torch.Generator | None = None)
 
     Raises:
         TypeError: If ``images`` is no floating tensor.
-        ValueError: If ``task`` is unknown, a side is no multiple, or a generator is needed and not given.
+        ValueError: If ``task`` is unknown, a side is no multiple, a generator is needed and not given, or pixels are
+            grey levels of 0 to 255.
 
     Example:
         >>> degrade(torch.rand(2, 3, 12, 8), "x4").shape
@@ -62,7 +63,7 @@ def shrink(images: Tensor, scale: int) -> Tensor:
 
     Raises:
         TypeError: If ``images`` is no floating tensor.
-        ValueError: If it has not four axes, or a side is no multiple of ``scale``.
+        ValueError: If it has not four axes, a side is no multiple of ``scale``, or pixels go up to 255.
 
     Example:
         >>> bool(torch.allclose(shrink(torch.full((1, 3, 6, 9), 0.3), 3), torch.tensor(0.3)))
@@ -89,7 +90,7 @@ def add_noise(images: Tensor, sigma: float, generator: torch.Generator | None = 
 
     Raises:
         TypeError: If ``images`` is no floating tensor.
-        ValueError: If it has not four axes, ``sigma`` is negative, or there is no generator.
+        ValueError: If it has not four axes, ``sigma`` is negative, pixels go up to 255, or there is no generator.
     """
     _check("add_noise", images, generator, needs_generator=True)
     if sigma < 0:
@@ -114,7 +115,8 @@ def add_rain(
 
     Raises:
         TypeError: If ``images`` is no floating tensor.
-        ValueError: If it has not four axes, a number lies outside [0, 1], or there is no generator.
+        ValueError: If it has not four axes, a number lies outside [0, 1], pixels go up to 255, or there is no
+            generator.
     """
     _check("add_rain", images, generator, needs_generator=True)
     for name, number in (("density", density), ("strength", strength)):
@@ -202,6 +204,7 @@ def as_bytes(images: Tensor) -> Tensor:
 def _check(who: str, images: Tensor, generator: object = None, *, needs_generator: bool = False) -> None:
     check_tensor(who, "images", images)
     check_shape(who, "images", images, "add the batch axis with images[None]", N=None, C=None, H=None, W=None)
+    check_pixels(who, "images", images)
     if needs_generator and not isinstance(generator, torch.Generator):
         fix = "pass torch.Generator().manual_seed(0)"
         raise ValueError(explain(who, "generator", "a torch.Generator", type(generator).__name__, fix))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cs_transformers.errors import check_count, check_same_kind, check_shape, check_tensor, explain
+from cs_transformers.errors import check_count, check_pixels, check_same_kind, check_shape, check_tensor, explain
 
 ### BEGIN SOLUTION helpers
 # Your own imports and functions for this module.
@@ -28,7 +28,8 @@ def psnr(restored: Tensor, target: Tensor, *, border: int = 0) -> Tensor:
 
     Raises:
         TypeError: If an argument is no floating tensor, or the dtypes differ.
-        ValueError: If the shapes differ, are not (N, C, H, W), or nothing is left inside the border.
+        ValueError: If the shapes differ, are not (N, C, H, W), nothing is left inside the border, or ``target`` has
+            grey levels of 0 to 255.
 
     Example:
         >>> psnr(torch.full((1, 3, 4, 4), 0.6), torch.full((1, 3, 4, 4), 0.5)).round().tolist()
@@ -106,6 +107,7 @@ def _inside(who: str, restored: Tensor, target: Tensor, border: int, least: int 
     sizes = dict(zip("NCHW", target.shape, strict=True))
     check_shape(who, "restored", restored, "crop the larger one, or look for a shift by one pixel", **sizes)
     check_same_kind(who, "target", target=target, restored=restored)
+    check_pixels(who, "target", target)  # restored ones may be anything: a bad model is to be scored too
     H, W = target.shape[-2:]
     if min(H, W) - 2 * border < least:
         expected = f"at least {least + 2 * border} pixels a side"

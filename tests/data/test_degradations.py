@@ -103,6 +103,8 @@ def test_bytes_come_back_from_pixels() -> None:
          lambda: shrink(pixels(1, 3, 8, 9), 3)),
         (ValueError, "images must be of shape", lambda: shrink(pixels(3, 8, 8), 2)),
         (TypeError, "images must be", lambda: shrink(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), 2)),
+        (ValueError, "images must be of pixels from 0 to 1, got .*; divide grey levels by 255",
+         lambda: degrade(255 * pixels(1, 3, 8, 8), "x2")),
         (ValueError, "generator must be a torch.Generator, got NoneType",
          lambda: degrade(pixels(1, 3, 8, 8), "denoise30")),
         (ValueError, "generator must be a torch.Generator", lambda: degrade(pixels(1, 3, 8, 8), "derain")),

@@ -108,6 +108,7 @@ A = torch.zeros(2, 3, 8, 9)
         (ValueError, "target must be of shape", {"target": A[0]}),
         (TypeError, "restored must be", {"restored": A.to(torch.uint8)}),
         (TypeError, "restored must be torch.float32 like target", {"restored": A.double()}),
+        (ValueError, "target must be of pixels from 0 to 1", {"target": torch.full((2, 3, 8, 9), 200.0)}),
         (ValueError, "target must be at least", {"border": 4}),
         (ValueError, "border must be", {"border": -1}),
         (TypeError, "border must be", {"border": 0.5}),

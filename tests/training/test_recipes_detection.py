@@ -147,6 +147,15 @@ def test_photos_have_a_recipe_that_scales_and_augments() -> None:
     assert photos_recipe("detr").build(3)(torch.rand(1, 3, 64, 96))["pred_logits"].shape == (1, 60, 4)
 
 
+def test_grey_levels_as_floats_are_refused_and_fractions_are_read_like_bytes() -> None:
+    detector = recipes.TrainedDetector(tiny().build(2).eval(), ("a", "b"), tiny())
+    picture = torch.randint(256, (3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match=r"images must be of pixels from 0 to 1, got values from 0 to 255; divide"):
+        detector.find([picture.float()])
+    found = [detector.find([one])[0]["boxes"] for one in (picture, picture.float() / 255)]
+    torch.testing.assert_close(*found)
+
+
 def test_odd_names_and_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="model must be one of 'detr', 'deformable'"):
         DetectionRecipe(model="yolo")
