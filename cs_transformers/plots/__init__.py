@@ -14,7 +14,6 @@ from cs_transformers.plots.blocks import activation_curves, block_diagrams, dept
 from cs_transformers.plots.captions import (
     cache_pictures,
     caption_grid,
-    captioner_diagram,
     shifted_pair,
     word_attention,
     word_tree,
@@ -28,6 +27,7 @@ from cs_transformers.plots.detection import (
     query_specialities,
     sampling_points,
 )
+from cs_transformers.plots.diagrams import captioner_diagram, translator_diagram
 from cs_transformers.plots.efficient import (
     accuracy_and_cost,
     cost_curves,
@@ -56,7 +56,7 @@ from cs_transformers.plots.positions import (
 from cs_transformers.plots.questions import grouped_bars, learning_by_images, score_spread
 from cs_transformers.plots.restoration import overlap_counts, reference_arrows, restoration_grid, signed_maps
 from cs_transformers.plots.style import use_style
-from cs_transformers.plots.translation import alignment_map, named_curves, translator_diagram, wanted_bars, word_masks
+from cs_transformers.plots.translation import alignment_map, named_curves, wanted_bars, word_masks
 
 __all__ = [
     "accuracy_and_cost",

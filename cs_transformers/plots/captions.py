@@ -12,7 +12,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_labels
@@ -78,37 +77,6 @@ def caption_grid(
 def _write_below(axes: Axes, text: str, points: float, colour: str) -> None:
     place = {"xycoords": "axes fraction", "xytext": (0, -points), "textcoords": "offset points"}
     axes.annotate(text, (0.5, 0), **place, ha="center", va="top", fontsize=9, color=colour)
-
-
-def captioner_diagram() -> Figure:
-    """Draw the way of an image and of words through the captioner, with the shape after every part.
-
-    Returns:
-        The figure.
-    """
-    figure, axes = plt.subplots(figsize=(7.6, 3.6), layout="constrained")
-    boxes = {
-        (0.0, 0.0): ("image features", "(N, S, D_in)", "#DDDDDD"),
-        (0.0, 1.0): ("visual_projection", "(N, S, D): memory", COLOURS[4]),
-        (2.6, 0.0): ("word ids", "(N, T)", "#DDDDDD"),
-        (2.6, 1.0): ("embedding", "(N, T, D)", COLOURS[4]),
-        (2.6, 2.0): ("+ positional_encoding", "(N, T, D)", COLOURS[6]),
-        (2.6, 3.0): ("transformer (decoder)", "(N, T, D)", COLOURS[1]),
-        (2.6, 4.0): ("output", "(N, T, V): scores", COLOURS[4]),
-    }
-    for (x, y), (name, shape, colour) in boxes.items():
-        axes.add_patch(FancyBboxPatch((x - 0.9, y - 0.24), 1.8, 0.48, boxstyle="round,pad=0.04", fc=colour, alpha=0.6))
-        axes.text(x, y, name, ha="center", va="center", fontsize=9)
-        axes.text(x + 1.02, y + 0.5, shape, ha="left", va="center", fontsize=8, color="#444444")
-        if (x, y + 1.0) in boxes:
-            axes.annotate("", (x, y + 0.7), (x, y + 0.3), arrowprops={"arrowstyle": "->"})
-    axes.annotate("", (1.62, 3.0), (0.0, 1.3), arrowprops={"arrowstyle": "->", "connectionstyle": "angle"})
-    axes.text(0.05, 3.08, "cross-attention", ha="left", va="bottom", fontsize=8, color="#444444")
-    axes.annotate("", (3.95, 3.0), (4.6, 3.0), arrowprops={"arrowstyle": "->"})
-    axes.text(4.65, 3.0, "causal mask (T, T)", ha="left", va="center", fontsize=9)
-    axes.set(xlim=(-1.1, 6.3), ylim=(-0.4, 4.8))
-    axes.axis("off")
-    return figure
 
 
 def shifted_pair(words: Sequence[str], *, null: str = "<NULL>") -> Figure:

@@ -1,4 +1,4 @@
-"""Pictures of notebook 07: the translator, masks with words, wanted distributions, rates, alignments."""
+"""Pictures of notebook 07: masks with words, wanted distributions, rates, alignments."""
 
 from __future__ import annotations
 
@@ -9,45 +9,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from cs_transformers.errors import explain
 from cs_transformers.plots.arrays import as_array, as_arrays, as_labels
 from cs_transformers.plots.attention import BLOCKED, MASK_COLOURS, OPEN
 from cs_transformers.plots.style import COLOURS, MARKERS, SEQUENTIAL
-
-
-def translator_diagram() -> Figure:
-    """Draw the way of both sentences through the translator, and the three places where a mask stands.
-
-    Returns:
-        The figure.
-    """
-    figure, axes = plt.subplots(figsize=(8.4, 3.9), layout="constrained")
-    boxes = {
-        (0.0, 0.0): ("source ids", "(N, S)", "#DDDDDD"),
-        (0.0, 1.0): ("_embed_src", "(N, S, D)", COLOURS[6]),
-        (0.0, 2.0): ("encoder", "(N, S, D): memory", COLOURS[4]),
-        (3.4, 0.0): ("target ids", "(N, T)", "#DDDDDD"),
-        (3.4, 1.0): ("_embed_tgt", "(N, T, D)", COLOURS[6]),
-        (3.4, 2.0): ("decoder: words before", "", COLOURS[1]),
-        (3.4, 3.0): ("decoder: memory", "(N, T, D)", COLOURS[1]),
-        (3.4, 4.0): ("output", "(N, T, V): scores", COLOURS[4]),
-    }
-    for (x, y), (name, shape, colour) in boxes.items():
-        axes.add_patch(FancyBboxPatch((x - 1.0, y - 0.24), 2.0, 0.48, boxstyle="round,pad=0.04", fc=colour, alpha=0.6))
-        axes.text(x, y, name, ha="center", va="center", fontsize=9)
-        axes.text(x + 0.08, y + 0.5, shape, ha="left", va="center", fontsize=8, color="#444444")
-        if (x, y + 1.0) in boxes:
-            axes.annotate("", (x, y + 0.7), (x, y + 0.3), arrowprops={"arrowstyle": "->"})
-    axes.annotate("", (2.34, 3.0), (0.0, 2.3), arrowprops={"arrowstyle": "->", "connectionstyle": "angle"})
-    axes.text(0.08, 3.08, "cross-attention", ha="left", va="bottom", fontsize=8, color="#444444")
-    for (x, y), mask in {(1.0, 2.0): "source mask", (4.4, 2.0): "target mask", (4.4, 3.0): "source mask"}.items():
-        axes.annotate("", (x + 0.05, y), (x + 0.4, y), arrowprops={"arrowstyle": "->", "color": COLOURS[3]})
-        axes.text(x + 0.44, y, mask, ha="left", va="center", fontsize=8, color=COLOURS[3])
-    axes.set(xlim=(-1.2, 6.3), ylim=(-0.4, 4.8))
-    axes.axis("off")
-    return figure
 
 
 def word_masks(masks: Mapping[str, tuple[Any, Sequence[str], Sequence[str]]]) -> Figure:
