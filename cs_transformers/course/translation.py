@@ -92,10 +92,10 @@ def load_translator(path: Path) -> Translator:
 
     Raises:
         FileNotFoundError: If there is none.
-        ValueError: If the file holds something else.
+        ValueError: If the file is damaged, holds something else, or its weights do not fit.
     """
-    from cs_transformers.training.checkpoints import load_checkpoint
     from cs_transformers.training.recipes_translation import Translator
+    from cs_transformers.training.stored_models import load_parts, rebuilding
 
     file = path / WEIGHTS if path.is_dir() else path
     if not file.is_file():
@@ -103,7 +103,9 @@ def load_translator(path: Path) -> Translator:
             f"load_translator: expected {WEIGHTS} in {path.absolute()}, found none; train one with: "
             f"cst train translate --out {path}"
         )
-    return Translator.from_state(load_checkpoint(file))
+    state = load_parts(file, "translator", who="load_translator")
+    with rebuilding(file, "translator", who="load_translator"):
+        return Translator.from_state(state)
 
 
 def translate(text: str, translator: Translator, *, beam_size: int = BEAMS) -> Translation:

@@ -23,7 +23,7 @@ from cs_transformers.errors import check_choice, explain
 from cs_transformers.matching import SetCriterion
 from cs_transformers.training.batches import to_device
 from cs_transformers.training.box_scores import average_precision, coco_tools
-from cs_transformers.training.checkpoints import load_checkpoint, save_checkpoint
+from cs_transformers.training.checkpoints import save_checkpoint
 from cs_transformers.training.config import FitConfig
 from cs_transformers.training.evaluation import LossFunction, eval_mode, mean_loss
 from cs_transformers.training.history import History
@@ -32,6 +32,7 @@ from cs_transformers.training.muon import Muon
 from cs_transformers.training.optimizers import layer_matrices, parameter_groups
 from cs_transformers.training.run import Scheduled
 from cs_transformers.training.schedules import make_schedule
+from cs_transformers.training.stored_models import load_parts, rebuilding
 
 MODELS = ("detr", "deformable")
 SCORING = {"detr": "softmax", "deformable": "sigmoid"}
@@ -238,7 +239,7 @@ def load_detector(path: str | Path) -> TrainedDetector:
 
     Raises:
         FileNotFoundError: If there is no such file; the message says how to get one.
-        ValueError: If the file holds something else.
+        ValueError: If the file is damaged, holds something else, or its weights do not fit.
     """
     path = Path(path)
     path = path / DETECTOR_FILE if path.is_dir() else path
@@ -247,14 +248,12 @@ def load_detector(path: str | Path) -> TrainedDetector:
             f"load_detector: expected a trained detector at {path.absolute()}, there is none. Train one: "
             "cst train detect, or name its folder."
         )
-    state = load_checkpoint(path)
-    if not isinstance(state, dict) or not {"recipe", "classes", "model"} <= set(state):
-        fix = "name a folder of cst train detect"
-        raise ValueError(explain("load_detector", "path", "the file of a detector", str(path), fix))
-    sizes = {name: tuple(value) if isinstance(value, list) else value for name, value in state["recipe"].items()}
-    recipe = DetectionRecipe(**sizes)
-    model = recipe.build(len(state["classes"]), empty=True)
-    model.load_state_dict(state["model"])
+    state = load_parts(path, "detector", who="load_detector")
+    with rebuilding(path, "detector", who="load_detector"):
+        sizes = {name: tuple(value) if isinstance(value, list) else value for name, value in state["recipe"].items()}
+        recipe = DetectionRecipe(**sizes)
+        model = recipe.build(len(state["classes"]), empty=True)
+        model.load_state_dict(state["model"])
     return TrainedDetector(model.eval(), tuple(state["classes"]), recipe)
 
 

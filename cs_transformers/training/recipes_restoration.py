@@ -22,12 +22,13 @@ from cs_transformers.data.scenes import make_scenes, render
 from cs_transformers.data.textures import make_textures
 from cs_transformers.errors import check_choice, explain
 from cs_transformers.restoration import ImageRestorationTransformer, bicubic, contrastive_loss, task_scale
-from cs_transformers.training.checkpoints import load_checkpoint, save_checkpoint
+from cs_transformers.training.checkpoints import save_checkpoint
 from cs_transformers.training.config import FitConfig
 from cs_transformers.training.evaluation import LossFunction
 from cs_transformers.training.history import History
 from cs_transformers.training.image_scores import luma, psnr
 from cs_transformers.training.loop import fit
+from cs_transformers.training.stored_models import load_parts, rebuilding
 
 TRAIN_SEED, VAL_SEED, DAMAGE_SEED = 231, 1_000_231, 7
 VAL_IMAGES = 60
@@ -299,7 +300,7 @@ def load_restorer(path: str | os.PathLike[str]) -> ImageRestorationTransformer:
 
     Raises:
         FileNotFoundError: If there is none; the message says how to get one.
-        ValueError: If the file is damaged or holds something else.
+        ValueError: If the file is damaged, holds something else, or its weights do not fit.
     """
     path = Path(path)
     path = path / RESTORER_FILE if path.is_dir() or not path.suffix else path
@@ -308,12 +309,10 @@ def load_restorer(path: str | os.PathLike[str]) -> ImageRestorationTransformer:
             f"load_restorer: expected trained weights at {path.absolute()}, found none. Train some with: "
             f"cst train restore --out {path.parent}"
         )
-    state = load_checkpoint(path)
-    if set(state) != {"sizes", "model"}:
-        fix = f"name the {RESTORER_FILE} that cst train restore writes"
-        raise ValueError(explain("load_restorer", "path", "a restoration model", path.absolute(), fix))
-    model = ImageRestorationTransformer(**state["sizes"])
-    model.load_state_dict(state["model"])
+    state = load_parts(path, "restorer", who="load_restorer")
+    with rebuilding(path, "restorer", who="load_restorer"):
+        model = ImageRestorationTransformer(**state["sizes"])
+        model.load_state_dict(state["model"])
     return model.eval()
 
 

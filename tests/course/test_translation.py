@@ -111,7 +111,7 @@ def test_without_weights_the_message_says_how_to_train(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"damaged or not a checkpoint"):
         translation.load_translator(tmp_path)
     save_checkpoint(tmp_path / "last.pt", {"step": 1, "model": {}})
-    with pytest.raises(ValueError, match=r"pass the file translator.pt of a training"):
+    with pytest.raises(ValueError, match=r"must be the file of a translator, got .*last.pt, which holds model, step"):
         translation.load_translator(tmp_path / "last.pt")
 
 
