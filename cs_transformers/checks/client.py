@@ -10,7 +10,6 @@ import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import wire
+from . import scratch, wire
 from .exchange import Ending, Exchange
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -110,7 +109,7 @@ class Worker:
         self._process: _Zygote | _Once | None = None
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._base = tempfile.TemporaryDirectory(prefix="cst-root-", ignore_cleanup_errors=True) if level else None
+        self._base = scratch.folder("root") if level else None
 
     def warm_up(self) -> None:
         """Start the process, so that the first check does not wait for torch to be imported."""
@@ -126,15 +125,15 @@ class Worker:
         Args:
             job: The check to run.
         """
-        with tempfile.TemporaryDirectory(prefix="cst-scratch-", ignore_cleanup_errors=True) as scratch:
-            answer, alive = self._once(job, scratch)
+        with scratch.folder("scratch") as place:
+            answer, alive = self._once(job, place)
             if self.fork and not alive and answer.state != "timeout":
-                answer, alive = self._once(job, scratch)
+                answer, alive = self._once(job, place)
             return answer
 
-    def _once(self, job: Job, scratch: str) -> tuple[Answer, bool]:
+    def _once(self, job: Job, place: str) -> tuple[Answer, bool]:
         number = next(self._numbers)
-        head = {"job": number, "tree": job.tree, "package": DEFINITIONS, "module": job.module, "scratch": scratch,
+        head = {"job": number, "tree": job.tree, "package": DEFINITIONS, "module": job.module, "scratch": place,
                 "check": job.check, "seed": job.seed, "seconds": job.seconds, "memory": job.memory,
                 "forbidden": list(job.forbidden)}  # fmt: skip
         request = wire.pack(head, job.arrays)
@@ -168,7 +167,7 @@ class Worker:
         if self._process is None or not self._process.alive():
             self._drop(self._process)
             if self.level and self._base is None:
-                self._base = tempfile.TemporaryDirectory(prefix="cst-root-", ignore_cleanup_errors=True)
+                self._base = scratch.folder("root")
             self._process = (_Zygote if self.fork else _Once)(self.environment)
         return self._process
 

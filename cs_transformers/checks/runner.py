@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from . import edition, references, tree
+from . import edition, references, scratch, tree
 from .client import Answer, Job, Worker, shared_worker
 from .diagnosis import OBSERVED, diagnose
 from .forbidden import forbidden_use
@@ -141,7 +140,7 @@ class Runner:
     @contextlib.contextmanager
     def _tree(self, answers: tree.Answers, without: frozenset[str]) -> Iterator[Path]:
         """A tree with these answers, for as long as a job needs it."""
-        with tempfile.TemporaryDirectory(prefix="cst-tree-", ignore_cleanup_errors=True) as folder:
+        with scratch.folder("tree") as folder:
             yield tree.rebuild(Path(folder).resolve(), self._sources(), answers, without_helpers=without)
 
     def verdict_on(self, exercise: Exercise, answers: tree.Answers) -> Verdict:

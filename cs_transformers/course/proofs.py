@@ -14,14 +14,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from cs_transformers.checks import EXERCISES, NOTEBOOKS, edition, references, refresh, tree
+from cs_transformers.checks import EXERCISES, NOTEBOOKS, edition, references, refresh, scratch, tree
 from cs_transformers.checks.client import Worker
 from cs_transformers.checks.markers import HELPERS, find_regions, indented, read_source, splice, stub_line
 from cs_transformers.checks.runner import Runner
@@ -335,7 +334,7 @@ def prove_green(fresh: Path, planned: edition.Edition, solved: tree.Answers, say
     Raises:
         ValueError: If a solution does not pass with all points.
     """
-    with tempfile.TemporaryDirectory(prefix="cst-proof-") as folder:
+    with scratch.folder("proof") as folder:
         copy = Path(folder).resolve() / "edition"
         shutil.copytree(fresh, copy)
         put_back(copy / tree.PACKAGE_NAME, solved)

@@ -13,12 +13,11 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cs_transformers.checks import EXERCISES, NOTEBOOKS, tree
+from cs_transformers.checks import EXERCISES, NOTEBOOKS, scratch, tree
 
 from . import enclosure, nbval_report
 from .judging import Judge, trains
@@ -153,8 +152,8 @@ class NotebookStage:
             done: Called with each notebook's run.
         """
         found: list[NotebookRun] = []
-        with tempfile.TemporaryDirectory(prefix="cst-nbval-", ignore_cleanup_errors=True) as scratch:
-            folder = Path(scratch).resolve()
+        with scratch.folder("nbval") as made:
+            folder = Path(made).resolve()
             self._write_tree(folder, submission, passed)
             left = list(names)
             while left:
@@ -169,7 +168,7 @@ class NotebookStage:
     def _write_tree(self, folder: Path, submission: Submission, passed: list[str]) -> None:
         package = folder / tree.PACKAGE_NAME
         shutil.copytree(self.judge.package, package, ignore=_LEFT_OUT)
-        with tempfile.TemporaryDirectory(prefix="cst-tree-") as aside:
+        with scratch.folder("tree") as aside:
             mended = tree.rebuild(Path(aside), self.judge.sources, self.judge.mended(submission, passed))
             for file in sorted({one.file for one in EXERCISES.values() if one.file}):
                 shutil.copyfile(mended / tree.PACKAGE_NAME / file, package / file)

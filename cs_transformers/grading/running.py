@@ -7,7 +7,6 @@ import importlib.util
 import marshal
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cs_transformers.checks import tree
+from cs_transformers.checks import scratch, tree
 from cs_transformers.checks.client import Answer, Worker
 from cs_transformers.checks.registry import Exercise
 from cs_transformers.checks.runner import Runner
 
-IN_MEMORY = "/dev/shm"
 PATIENCE = 10  # times the limit of an answer: a solution ends, however busy the machine is
 UNCHECKED = (1).to_bytes(4, "little")  # of a file of compiled code: take it without a look at the source
 
@@ -38,8 +36,8 @@ class QuickRunner(Runner):
 
     @contextlib.contextmanager
     def _tree(self, answers: tree.Answers, without: frozenset[str]) -> Iterator[Path]:
-        folder = IN_MEMORY if os.access(IN_MEMORY, os.W_OK | os.X_OK) else None
-        with tempfile.TemporaryDirectory(f"-{os.getpid()}", "cst-tree-", folder, ignore_cleanup_errors=True) as made:
+        folder = scratch.IN_MEMORY if os.access(scratch.IN_MEMORY, os.W_OK | os.X_OK) else None
+        with scratch.folder("tree", folder) as made:
             os.chmod(made, 0o711)  # who runs beside this answer can neither list this folder nor guess the next name
             root = Path(made).resolve() / secrets.token_hex(16)
             tree.rebuild(root, self._sources(), answers, without_helpers=without)

@@ -10,14 +10,13 @@ import contextlib
 import os
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from cs_transformers.checks import tree
+from cs_transformers.checks import scratch, tree
 from cs_transformers.checks.client import Answer, Job, Worker
 
 FRESH = "fresh processes"
@@ -185,7 +184,7 @@ def probe(worker: Worker) -> Probed:
     Args:
         worker: The worker to look at.
     """
-    with tempfile.TemporaryDirectory(prefix="cst-probe-", ignore_cleanup_errors=True) as folder, _listener() as port:
+    with scratch.folder("probe") as folder, _listener() as port:
         root, canary = Path(folder).resolve() / "tree", Path(folder).resolve() / "canary"
         canary.write_bytes(b"secret")
         canary.chmod(0o600)

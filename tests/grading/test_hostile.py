@@ -116,7 +116,7 @@ def _gone(processes: set[int]) -> bool:
 def _files() -> set[str]:
     """What lies in this process's folder of temporary files, and its trees in memory."""
     shared = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
-    trees = {name for name in shared if name.startswith("cst-tree-") and name.endswith(f"-{os.getpid()}")}
+    trees = {name for name in shared if name.startswith("cst-tree-") and f"-{os.getpid()}-" in name}
     return trees | set(os.listdir(tempfile.gettempdir()))
 
 
