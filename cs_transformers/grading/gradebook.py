@@ -69,7 +69,8 @@ def everything(classroom: Classroom) -> list[list[object]]:
         person, by_id = sheet.person, {row.exercise: row for row in sheet.rows}
         points = [sheet.total, sheet.out_of, sheet.automatic, sheet.texts, sheet.adjustment]
         rows.append([person.id, person.name, person.section, sheet.status, sheet.attempts, *points])
-        rows[-1] += [" ".join(sheet.awaiting), sheet.reason, *(value(by_id) for value in columns.values())]
+        note = sheet.trouble or sheet.reason
+        rows[-1] += [" ".join(sheet.awaiting), note, *(value(by_id) for value in columns.values())]
     rows += [
         [name, "", "", UNGRADED, *[""] * 7, reason, *[""] * len(columns)]
         for name, reason in unclaimed(classroom).items()

@@ -26,6 +26,7 @@ from .withheld import screen
 
 FOLDER = "results"
 VISIBLE, PUBLISHED, HIDDEN = "visible", "after_published", "hidden"
+NOT_YOURS = "that is not your fault, and your instructor sees why"
 SHOWN = 40  # repairs and the like; Gradescope shows them all at once
 
 
@@ -77,14 +78,14 @@ def results(student: Student, sheet: Sheet, classroom: Classroom) -> dict[str, A
             "awaiting": sheet.awaiting,
             "versions": {one_line(name): one_line(value) for name, value in classroom.versions.items()},
         },
-        "tests": [*tests, _for_the_instructor(student, classroom)],
+        "tests": [*tests, _for_the_instructor(student, sheet, classroom)],
     }
 
 
 def _overview(student: Student, sheet: Sheet) -> str:
     lines = [summary(sheet)]
     if not sheet.final and sheet.reason:
-        lines.append(f"{sheet.status}: {one_line(sheet.reason)}")
+        lines.append(f"{sheet.status}: {one_line(sheet.reason)}" + (f"; {NOT_YOURS}" if sheet.trouble else ""))
     if student.submission and student.submission.repairs:
         lines += ["mended to read your submission (no points were taken):", *_listed(student.submission.repairs)]
     if student.submission and student.submission.changes:
@@ -136,9 +137,10 @@ def _correction(student: Student) -> dict[str, Any]:
     }
 
 
-def _for_the_instructor(student: Student, classroom: Classroom) -> dict[str, Any]:
-    """What only staff sees: how answers were isolated, what the sandbox stopped, where nbval disagrees."""
-    lines = [f"isolation: {one_line(classroom.tier) or 'unknown'}"]
+def _for_the_instructor(student: Student, sheet: Sheet, classroom: Classroom) -> dict[str, Any]:
+    """What only staff sees: what the grader failed on, how answers were isolated, what was stopped, what nbval says."""
+    lines = [f"not graded: {one_line(sheet.trouble)}"] if sheet.trouble else []
+    lines += [f"isolation: {one_line(classroom.tier) or 'unknown'}"]
     if student.submission:
         lines += [f"taken in: {one_line(student.submission.source)}, {student.attempts} attempt(s)"]
         lines += [f"taking in: {one_line(one)}" for one in student.submission.incidents[:SHOWN]]

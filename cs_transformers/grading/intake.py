@@ -6,6 +6,7 @@ like an attack is kept as sentences. The clean copy on disk bears names of ours 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -28,6 +29,7 @@ from .roster import Roster, read_roster, slug
 _TEXT_FILE = re.compile(r"^(\d{1,2}\.\d{1,2})\.(?:md|txt)(?:\.txt)?$")
 _MARKER_HINT = re.compile(rb"#[ \t]*BEGIN[ \t]+(?:ANSWER|SOLUTION)[ \t]+(\d+\.\d+)", re.IGNORECASE)
 _HEAVY = 1 << 20
+FAULTS_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def take_in(
@@ -76,11 +78,15 @@ def take_in(
             try:
                 taken.append(_submission(person, attempt, delivery, home / str(attempt), pristine, wanted))
             except Exception as error:  # whatever one student hands in, the class is graded
+                if isinstance(error, OSError) and error.errno in FAULTS_OF_THE_MACHINE:
+                    raise  # a full disk is nobody's fault who is graded
                 shutil.rmtree(home / str(attempt), ignore_errors=True)
-                problem = f"it could not be taken in ({type(error).__name__})"
-                nothing = Answers()
+                problem, nothing = "it could not be taken in", Answers()
+                why = (f"{problem}: {type(error).__name__}: {' '.join(str(error).split())[:200]}",)
                 digest = digest_of(nothing, {})
-                taken.append(Submission(person, attempt, delivery.source, digest, nothing, problem=problem))
+                taken.append(
+                    Submission(person, attempt, delivery.source, digest, nothing, incidents=why, problem=problem)
+                )
         for delivery in deliveries:
             vars(delivery).pop("contents", None)  # what is taken in lies on the disk now
     return taken

@@ -183,7 +183,7 @@ def disagreements(classroom: Classroom) -> list[tuple[str, str, str]]:
 
 
 def _ungraded(classroom: Classroom, all_sheets: dict[str, Sheet]) -> list[tuple[str, str]]:
-    found = [(id, one.reason) for id, one in all_sheets.items() if one.status in (UNGRADED, INCOMPLETE)]
+    found = [(id, one.trouble or one.reason) for id, one in all_sheets.items() if one.status in (UNGRADED, INCOMPLETE)]
     return found + sorted(unclaimed(classroom).items())
 
 

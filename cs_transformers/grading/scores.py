@@ -52,11 +52,12 @@ class Sheet:
     Args:
         person: Who.
         status: absent, could not be graded, incomplete, awaiting review, graded.
-        reason: Why it is not complete, or empty.
+        reason: Why it is not complete, in words for everybody, or empty.
         rows: By exercise, in order.
         adjustment: All points added or taken by hand.
         attempts: How many attempts were taken in.
         source: Name of what was handed in, or empty.
+        trouble: What went wrong with the grader or the machine, for the instructor alone, or empty.
     """
 
     person: Person
@@ -66,6 +67,7 @@ class Sheet:
     adjustment: float = 0
     attempts: int = 0
     source: str = ""
+    trouble: str = ""
 
     @property
     def automatic(self) -> int:
@@ -128,10 +130,10 @@ def sheet(student: Student, exercises: list[str], trouble: str = "") -> Sheet:
     """
     rows = [_row(id, student) for id in exercises]
     status, reason = _status(student, rows)
-    reason = trouble if trouble and status == INCOMPLETE else reason
+    trouble = trouble if status == INCOMPLETE else ""
     source = student.submission.source if student.submission else ""
     corrected = sum(one.points for one in student.adjustments)
-    return Sheet(student.person, status, reason, rows, corrected, student.attempts, source)
+    return Sheet(student.person, status, reason, rows, corrected, student.attempts, source, trouble)
 
 
 def known(id: str) -> Exercise:

@@ -105,6 +105,14 @@ def test_every_status_has_its_sentence(id: str, sentence: str) -> None:
     assert sentence in text_of(id)
 
 
+def test_what_the_grader_failed_on_is_not_for_students() -> None:
+    found = classroom()
+    found.ungraded["hal"] = "6.3: SandboxError: the sandbox does not start"
+    page = feedback.page(found.students["hal"], sheets(found)["hal"])
+    assert "SandboxError" not in page
+    assert "not finished (no verdict yet on 6.3); that is not your fault." in page
+
+
 def test_nothing_of_the_sandbox_reaches_a_student() -> None:
     text = page_of("cy")
     assert "processes were left over" not in text

@@ -134,6 +134,19 @@ def test_who_was_not_graded_gets_no_tests_but_a_reason(id: str, words: str) -> N
     assert words in made["output"] or made["extra_data"]["status"] == "absent"
 
 
+def test_what_the_grader_failed_on_is_for_the_instructor_alone() -> None:
+    found = classroom()
+    found.ungraded["hal"] = "6.3: SandboxError: exercise 6.3: the solution does not answer ([{'file': '/srv/key'}])"
+    made = results("hal", found)
+    hidden = [test for test in made["tests"] if test["visibility"] == "hidden"]
+    assert "not graded: 6.3: SandboxError: exercise 6.3: the solution does not answer" in hidden[0]["output"]
+    shown = json.dumps({**made, "tests": [test for test in made["tests"] if test["visibility"] != "hidden"]})
+    assert "SandboxError" not in shown
+    assert "/srv/key" not in shown
+    said = "incomplete: no verdict yet on 6.3; that is not your fault, and your instructor sees why"
+    assert said in made["output"].splitlines()
+
+
 def test_one_file_for_everybody_and_the_same_bytes_again(tmp_path: Path) -> None:
     one = gradescope.write(classroom(), tmp_path / "a")
     assert len(one) == len(classroom().students)

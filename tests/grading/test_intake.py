@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -281,13 +282,28 @@ def test_one_delivery_that_breaks_the_taking_in_does_not_cost_the_class(
 
     def breaks(text: str, *rest: str) -> object:
         if "# jane" in text:
-            raise MemoryError
+            raise MemoryError("of the grader")
         return mend(text, *rest)
 
     monkeypatch.setattr(intake, "mend", breaks)
     jane, kim = take_in(tmp_path / "in", tmp_path / "work")
-    assert (jane.problem, kim.problem) == ("it could not be taken in (MemoryError)", "")
+    assert (jane.problem, kim.problem) == ("it could not be taken in", "")
+    assert jane.incidents == ("it could not be taken in: MemoryError: of the grader",)
     assert not (tmp_path / "work" / "jane" / "1").exists()
+
+
+def test_a_full_disk_is_nobodys_fault_who_handed_in(
+    tmp_path: Path, stubs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in" / "jane").mkdir(parents=True)
+    (tmp_path / "in" / "jane" / "vit.py").write_text(stubs["vit.py"], encoding="utf-8")
+
+    def full(path: Path, _: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(intake, "_write", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        take_in(tmp_path / "in", tmp_path / "work")
 
 
 def test_a_file_far_too_long_for_a_source_costs_itself_only(tmp_path: Path, stubs: dict[str, str]) -> None:

@@ -55,6 +55,12 @@ def test_what_could_not_be_graded_is_at_the_top(tmp_path: Path) -> None:
     assert "stray.txt no submission in it" in text
 
 
+def test_what_the_grader_failed_on_is_told_to_the_instructor(tmp_path: Path) -> None:
+    found = classroom()
+    found.ungraded["hal"] = "6.3: SandboxError: the sandbox does not start"
+    assert "hal 6.3: SandboxError: the sandbox does not start" in text_of(found, tmp_path)
+
+
 def test_every_student_links_to_their_page(tmp_path: Path) -> None:
     page = report.write(classroom(), tmp_path).read_text(encoding="utf-8")
     links = set(re.findall(r'href="(feedback/[^"]+)"', page))

@@ -60,7 +60,9 @@ def test_a_mark_for_an_exercise_without_a_text_counts_nothing() -> None:
 def test_why_a_run_has_no_verdict_comes_from_the_run() -> None:
     found = classroom()
     found.ungraded["hal"] = "6.3: the sandbox does not start"
-    assert sheets(found)["hal"].reason == "6.3: the sandbox does not start"
+    hal, ada = sheets(found)["hal"], sheets(found)["ada"]
+    assert (hal.trouble, hal.reason) == ("6.3: the sandbox does not start", "no verdict yet on 6.3")
+    assert (ada.trouble, ada.reason) == ("", "")
 
 
 def test_an_exercise_the_course_no_longer_has_keeps_its_points() -> None:
