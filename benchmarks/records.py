@@ -19,9 +19,11 @@ from typing import Any
 import torch
 
 from cs_transformers.data.paths import cache_dir, data_dir
-from cs_transformers.files import atomic_path
+from cs_transformers.files import replace_file
 
 HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "cs_transformers"
+LEARNING = ("*.py", "data/*.py", "training/*.py")  # what figures depend on: models, data, training
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 VERSIONS = ("torch", "torchvision", "numpy", "sacrebleu", "pycocoevalcap")
 
@@ -199,8 +201,8 @@ def write_results(folder: Path, records: list[Record]) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows = json.dumps([asdict(found) for found in records], indent=1)
-    _replace(folder / "results.json", rows + "\n")
-    _replace(folder / "results.md", table(records, folder))
+    replace_file(folder / "results.json", rows + "\n")
+    replace_file(folder / "results.md", table(records, folder))
 
 
 def table(records: list[Record], folder: Path) -> str:
@@ -278,8 +280,8 @@ def real_data(*parts: str) -> Path:
 class Workshop:
     """A folder for the intermediate results of one benchmark, from which an interrupted run goes on.
 
-    Another torch or a changed script gets another folder; when the benchmark is through, the runner removes it, so that
-    figures are never read from an old run.
+    Another torch, a changed script or a changed package gets another folder, so that no figure comes from two versions;
+    when the benchmark is through, the runner removes it, so that none is read from an old run.
 
     Args:
         name: Name of the benchmark, a script in this folder.
@@ -287,9 +289,10 @@ class Workshop:
     """
 
     def __init__(self, name: str, quick: bool) -> None:
-        script = (HERE / f"{name}.py").read_text(encoding="utf-8")
-        key = hashlib.sha256(f"{script}{quick}{torch.__version__}".encode()).hexdigest()[:12]
-        self.folder = cache_dir() / "benchmarks" / f"{name}-{key}"
+        key = hashlib.sha256(f"{quick}{torch.__version__}".encode())
+        for path in (HERE / f"{name}.py", *(path for parts in LEARNING for path in sorted(PACKAGE.glob(parts)))):
+            key.update(path.read_bytes())
+        self.folder = cache_dir() / "benchmarks" / f"{name}-{key.hexdigest()[:12]}"
 
     def once(self, step: str, compute: Callable[[Path], Any]) -> Any:
         """Compute a part, or read what it gave before the interruption.
@@ -305,7 +308,7 @@ class Workshop:
         if not path.is_file():
             folder = self.folder / step
             folder.mkdir(parents=True, exist_ok=True)
-            _replace(path, json.dumps(compute(folder)))
+            replace_file(path, json.dumps(compute(folder)))
         return json.loads(path.read_text(encoding="utf-8"))
 
     def clear(self) -> None:
@@ -315,8 +318,3 @@ class Workshop:
 
 def _versions_text(found: dict[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in found.items())
-
-
-def _replace(path: Path, text: str) -> None:
-    with atomic_path(path, who="benchmarks") as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -100,6 +100,20 @@ def test_a_part_is_computed_once_until_the_workshop_is_cleared(tmp_path: Path, m
     assert workshop.once("seed-0", compute) == {"value": 3}
 
 
+def test_no_part_is_taken_over_from_another_version_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "PACKAGE", tmp_path)
+    (tmp_path / "training").mkdir()
+    folders = [Workshop("attention_speed", quick=True).folder]
+    for name in ("attention.py", "training/loop.py"):
+        (tmp_path / name).write_text("1")
+        folders.append(Workshop("attention_speed", quick=True).folder)
+    (tmp_path / "README.md").write_text("1")
+    assert len(set(folders)) == 3
+    assert Workshop("attention_speed", quick=True).folder == folders[-1]
+
+
 def test_an_interrupted_part_keeps_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CST_CACHE_DIR", str(tmp_path))
     workshop = Workshop("attention_speed", quick=True)
