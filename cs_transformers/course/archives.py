@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import lzma
+import os
 import stat
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from cs_transformers.files import replace_file
 
 DATE = (1980, 1, 1, 0, 0, 0)  # no moment of writing in the bytes
-LARGEST = 512 << 20  # bytes a zip may unpack to
-MOST = 20_000  # files in it
+LARGEST = 512 << 20  # bytes that are taken out of a zip
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, RuntimeError)
 
 
@@ -49,33 +50,73 @@ def write_zip(path: Path, files: dict[str, bytes]) -> Path:
     return replace_file(path, zip_bytes(files))
 
 
-def read_zip(data: bytes, name: str) -> dict[str, bytes]:
-    """Return the files of a zip; nothing is unpacked to disk.
+class Files(Mapping[str, bytes]):
+    """Files by path, each read when it is asked for: of a copy with data sets beside it, few are wanted.
 
     Args:
-        data: The zip.
+        names: The paths.
+        read: Reads one.
+    """
+
+    def __init__(self, names: Iterable[str], read: Callable[[str], bytes]) -> None:
+        self._names, self._read = dict.fromkeys(names), read
+
+    def __getitem__(self, name: str) -> bytes:
+        """Content of a file."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """How many files there are."""
+        return len(self._names)
+
+
+def open_zip(source: Path | bytes, name: str) -> Files:
+    """Return the files of a zip, read when they are asked for; nothing is unpacked to disk.
+
+    Args:
+        source: The zip.
         name: What messages call it.
 
     Returns:
-        Content by path, without what operating systems add.
+        Files, without what operating systems add. To read one that is damaged, or more than the limit, is a ValueError.
 
     Raises:
-        ValueError: If it is no zip, damaged, too large, or holds a path that leads out of it.
+        ValueError: If it is no zip, damaged, or holds a path that leads out of it.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = [one for one in archive.infolist() if not one.is_dir() and not _of_a_system(one.filename)]
-            size = sum(one.file_size for one in entries)
-            if len(entries) > MOST or size > LARGEST:
-                raise ValueError(
-                    f"{name}: expected a zip of at most {MOST} files and {LARGEST >> 20} MB, got {len(entries)} files "
-                    f"and {size >> 20} MB; is it the right file?"
-                )
-            for one in entries:
-                _refuse_ways_out(one, name)
-            return {one.filename.replace("\\", "/"): archive.read(one) for one in entries}
+        archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
     except DAMAGED as error:
-        raise ValueError(f"{name}: expected a whole zip, got a damaged one ({error}); download it again") from None
+        raise _damaged(name, error) from None
+    entries = {}
+    for one in archive.infolist():
+        if not one.is_dir() and not _of_a_system(one.filename):
+            _refuse_ways_out(one, name)
+            entries[one.filename.replace("\\", "/")] = one
+    given = [0]
+
+    def read(path: str) -> bytes:
+        given[0] += entries[path].file_size
+        if given[0] > LARGEST:
+            raise ValueError(
+                f"{name}: expected files of at most {LARGEST >> 20} MB in all, got {given[0] >> 20} MB with {path}; "
+                "is it the right file?"
+            )
+        try:
+            return archive.read(entries[path])
+        except DAMAGED as error:
+            raise _damaged(name, error) from None
+
+    return Files(entries, read)
+
+
+def _damaged(name: str, error: Exception) -> ValueError:
+    return ValueError(f"{name}: expected a whole zip, got a damaged one ({error}); download it again")
 
 
 def _of_a_system(name: str) -> bool:
@@ -101,3 +142,17 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     """
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def open_folder(folder: Path, skip: Callable[[str], bool]) -> Files:
+    """Return the files of a folder, read when they are asked for.
+
+    Args:
+        folder: The folder.
+        skip: Whether a folder of this name is passed over.
+    """
+    names = []
+    for place, inside, files in os.walk(folder):
+        inside[:] = sorted(name for name in inside if not skip(name))
+        names += [(Path(place) / name).relative_to(folder).as_posix() for name in sorted(files)]
+    return Files(names, lambda name: (folder / name).read_bytes())

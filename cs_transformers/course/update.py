@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import urllib.request
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,11 +21,12 @@ from cs_transformers.checks.markers import (
     stub_line,
 )
 from cs_transformers.course import classroom
-from cs_transformers.course.archives import LARGEST, read_folder, read_zip, write_zip
+from cs_transformers.course.archives import LARGEST, open_folder, open_zip, write_zip
 from cs_transformers.course.cells import inline_answers, with_answers
 from cs_transformers.files import replace_file
 
 BACKUPS = "backups"
+OTHERS = (BACKUPS, "site-packages", "__pycache__")  # an environment may hold another copy of the package
 PACKAGE_PREFIX = f"{tree.PACKAGE_NAME}/"
 
 
@@ -66,7 +68,7 @@ def update(new: str | Path | None = None, home: Path | None = None) -> Moved:
     if old.id == INSTRUCTOR:
         raise ValueError(f"update: expected to stand in a student edition, got {home}, which is none; go to your copy")
     files, release = student_edition(*fetch(new or old.url, "update"))
-    mine, moved = own_files(home), Moved(release.id)
+    mine, moved = own_files(home, old.files.keys() | release.files.keys()), Moved(release.id)
     regions = regions_of(mine, "update")
     target = {name: data for name, data in files.items() if not name.startswith("notebooks/")}
     for name, data in target.items():
@@ -102,8 +104,10 @@ def restore(saved: str | Path, home: Path | None = None) -> Moved:
         ValueError: If nothing can be read there.
     """
     home = home or classroom.course_home()
-    data, name = fetch(saved, "restore")
-    files = {_inside(path): content for path, content in data.items()}
+    found, name = fetch(saved, "restore")
+    own = (path for path in found if not any(map(_is_of_another_kind, path.split("/")[:-1])))
+    places = {_inside(path): path for path in own if path.endswith((".py", ".md"))}
+    files = {path: found[place] for path, place in places.items() if path.startswith((PACKAGE_PREFIX, "answers/"))}
     regions, mine, moved = regions_of(files, name), own_files(home), Moved(edition.load(home / tree.PACKAGE_NAME).id)
     for path in sorted(mine):
         if path.endswith(".py") and path.startswith(PACKAGE_PREFIX):
@@ -130,7 +134,7 @@ def _put_text(id: str, text: str, home: Path, moved: Moved) -> None:
     moved.answers.append(id)
 
 
-def fetch(new: str | Path, who: str) -> tuple[dict[str, bytes], str]:
+def fetch(new: str | Path, who: str) -> tuple[Mapping[str, bytes], str]:
     """The files of a zip, a folder or an address, and what messages call it.
 
     Args:
@@ -143,15 +147,20 @@ def fetch(new: str | Path, who: str) -> tuple[dict[str, bytes], str]:
     text = str(new)
     if text.startswith(("http://", "https://")):
         with urllib.request.urlopen(text, timeout=60) as reply:
-            return read_zip(reply.read(LARGEST), text), text
+            return open_zip(reply.read(LARGEST), text), text
     if text and Path(text).is_dir():
-        return read_folder(Path(text)), Path(text).name
+        return open_folder(Path(text), _is_of_another_kind), Path(text).name
     if not text or not Path(text).is_file():
         raise ValueError(f"{who}: expected a zip or a folder, got {text!r}, where there is none; name the file")
-    return read_zip(Path(text).read_bytes(), Path(text).name), Path(text).name
+    return open_zip(Path(text), Path(text).name), Path(text).name
 
 
-def student_edition(files: dict[str, bytes], name: str) -> tuple[dict[str, bytes], Edition]:
+def _is_of_another_kind(folder: str) -> bool:
+    """Whether a folder beside or below a copy holds nothing that was handed out or answered in it."""
+    return folder in OTHERS or folder.startswith(".")
+
+
+def student_edition(files: Mapping[str, bytes], name: str) -> tuple[dict[str, bytes], Edition]:
     """The files of a student edition by path in it, and what it hands out; every file is held against its hash.
 
     Args:
@@ -165,29 +174,28 @@ def student_edition(files: dict[str, bytes], name: str) -> tuple[dict[str, bytes
     if not tops:
         raise ValueError(f"update: expected a student edition, got {name}, which is none; download the release again")
     top = min(tops, key=len)
-    inside = {path[len(top) :]: data for path, data in files.items() if path.startswith(top)}
-    release = edition.parse(inside[f"{PACKAGE_PREFIX}{RELEASE}"])
+    description = files[f"{top}{PACKAGE_PREFIX}{RELEASE}"]
+    release, inside = edition.parse(description), {f"{PACKAGE_PREFIX}{RELEASE}": description}
     for path, expected in release.files.items():
-        if hashlib.sha256(inside.get(path, b"")).hexdigest() != expected:
-            found = "another" if path in inside else "no"
+        data = files.get(f"{top}{path}")
+        if data is None or hashlib.sha256(data).hexdigest() != expected:
+            found = "no" if data is None else "another"
             raise ValueError(f"update: expected {path} as it was released, got {found} file; download {name} again")
-    return {path: inside[path] for path in [*release.files, f"{PACKAGE_PREFIX}{RELEASE}"]}, release
+        inside[path] = data
+    return inside, release
 
 
-def own_files(home: Path) -> dict[str, bytes]:
-    """The files of a copy that an edition may hold, as they are now.
+def own_files(home: Path, names: Iterable[str] = ()) -> dict[str, bytes]:
+    """The files of a copy that an update may change, as they are now; data sets and other files are not looked at.
 
     Args:
         home: Folder of the course.
+        names: Files that an edition holds, beside the sources of the package.
     """
-    found = {}
-    for folder in (tree.PACKAGE_NAME, "notebooks", "datasets"):
-        paths = (home / folder).rglob("*") if (home / folder).is_dir() else ()
-        for path in sorted(path for path in paths if path.is_file() and "__pycache__" not in path.parts):
-            name = path.relative_to(home).as_posix()
-            if not name.startswith("datasets/cache/") and ".ipynb_checkpoints" not in name:
-                found[name] = path.read_bytes()
-    return found | {path.name: path.read_bytes() for path in sorted(home.glob("*")) if path.is_file()}
+    sources = (path.relative_to(home).as_posix() for path in (home / tree.PACKAGE_NAME).rglob("*.py"))
+    wanted = sorted({*sources, *names, f"{PACKAGE_PREFIX}{RELEASE}"})
+    kept = (name for name in wanted if ".ipynb_checkpoints" not in name and (home / name).is_file())
+    return {name: (home / name).read_bytes() for name in kept}
 
 
 def regions_of(files: dict[str, bytes], who: str) -> dict[tuple[str, str], Region]:

@@ -19,9 +19,9 @@ from cs_transformers import cli
 from cs_transformers.checks import edition
 from cs_transformers.checks.markers import lift, read_source
 from cs_transformers.checks.tree import PACKAGE
-from cs_transformers.course import classroom, submission
+from cs_transformers.course import archives, classroom, submission
 from cs_transformers.course import update as course_update
-from cs_transformers.course.archives import read_folder, write_zip
+from cs_transformers.course.archives import open_zip, read_folder, write_zip
 from cs_transformers.course.cells import inline_answers
 from cs_transformers.course.editions import Options, write_edition
 
@@ -169,6 +169,40 @@ def test_an_update_that_breaks_off_is_finished_by_the_next(
     assert_moved(home, after)
 
 
+def test_data_sets_environments_and_weights_are_not_read(
+    home: Path, after: Path, before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attention = (home / "cs_transformers" / "attention.py").read_text(encoding="utf-8-sig")
+    other = attention.replace("return own(7)", "return 8")
+    large = ("datasets/coco/train.h5", "datasets/cache/x.npz", "notebooks/model.pt", "runs/weights.py", "weights.md")
+    for name in (*large, ".venv/cs_transformers/attention.py", "backups/cs_transformers/attention.py",
+                 "venv/lib/site-packages/cs_transformers/attention.py"):  # fmt: skip
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(other, encoding="utf-8")
+        if name in large:
+            (home / name).write_bytes(b"#" * (3 << 20))
+    zipped = write_zip(tmp_path / "copy.zip", {f"mine/{name}": data for name, data in read_folder(home).items()
+                                               if not name.startswith((".venv", "backups", "venv"))})  # fmt: skip
+    read, sizes = Path.read_bytes, []
+
+    def counted(path: Path) -> bytes:
+        sizes.append(len(read(path)))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    monkeypatch.setattr(archives, "LARGEST", 3 << 20)
+    for saved in (home, zipped):
+        fresh = tmp_path / f"fresh {saved.stem}"
+        shutil.copytree(before, fresh)
+        moved = course_update.restore(saved, fresh)
+        assert "return own(7)" in read_source(fresh / "cs_transformers" / "attention.py")
+        assert not moved.notes
+    course_update.update(after, home)
+    assert_moved(home, after)
+    assert sizes
+    assert max(sizes) < 3 << 20
+
+
 def test_broken_markers_stop_the_update_before_anything_changes(home: Path, after: Path) -> None:
     path = home / "cs_transformers" / "attention.py"
     path.write_text(read_source(path).replace("### END ANSWER 1.2", ""), encoding="utf-8")
@@ -196,7 +230,7 @@ def test_an_answer_that_the_new_edition_gives_is_named_and_kept(home: Path, tmp_
 
 
 def test_an_answer_follows_its_exercise_into_another_file(home: Path, after: Path, tmp_path: Path) -> None:
-    files = course_update.read_zip(after.read_bytes(), "x")
+    files = dict(open_zip(after, "x"))
     files = {name.removeprefix("transformers/"): data for name, data in files.items()}
     region = '### BEGIN ANSWER 1.4\n        raise NotImplementedError("exercise 1.4")\n        ### END ANSWER 1.4'
     name = "cs_transformers/attention.py"
@@ -232,7 +266,7 @@ def test_a_damaged_zip_changes_nothing(home: Path, after: Path, tmp_path: Path, 
 
 
 def test_a_release_with_another_file_in_it_is_refused(home: Path, after: Path, tmp_path: Path) -> None:
-    files = course_update.read_zip(after.read_bytes(), "x")
+    files = dict(open_zip(after, "x"))
     files["transformers/cs_transformers/masks.py"] += b"# tampered\n"
     with pytest.raises(ValueError, match=r"expected cs_transformers/masks\.py as it was released, got another file"):
         course_update.update(write_zip(tmp_path / "x.zip", files), home)
