@@ -19,6 +19,7 @@ from .attention import MultiHeadAttention
 from .blocks import FeedForwardNetwork, clone_layers, with_pos
 from .detection import BoxHead, ConvPyramid, Outputs, check_images, level_mask, sine_grid
 from .errors import check_count, check_shape, check_tensor, explain
+from .proposals import EncoderProposals, Queries
 
 ### BEGIN SOLUTION helpers
 # Your own imports and functions for this module.
@@ -398,10 +399,11 @@ class DeformableDetectionTransformer(nn.Module):
         num_levels: Number of levels L; where the backbone has fewer maps, convolutions of stride 2 make the rest.
         num_points: Points per head and level P.
         refine: Let each decoder layer correct the boxes of the layer before, with heads of its own.
+        two_stage: Make the queries of what the encoder sees, in place of learned ones; with ``refine`` alone.
 
     Raises:
         TypeError: If an argument is of the wrong type.
-        ValueError: If sizes do not fit.
+        ValueError: If sizes do not fit, or ``two_stage`` is on without ``refine``.
 
     Example:
         >>> sizes = {"embed_dim": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 2}
@@ -429,29 +431,38 @@ class DeformableDetectionTransformer(nn.Module):
         num_levels: int = 4,
         num_points: int = 4,
         refine: bool = False,
+        two_stage: bool = False,
     ) -> None:
         super().__init__()
+        if two_stage and not refine:
+            fix = "pass refine=True too: the decoder goes on from the proposed boxes"
+            raise ValueError(explain("DeformableDetectionTransformer", "two_stage", "off without refine", True, fix))
         for name, count in (("num_classes", num_classes), ("num_queries", num_queries), ("num_levels", num_levels)):
             check_count("DeformableDetectionTransformer", name, count)
-        self.num_classes, self.num_queries, self.embed_dim, self.refine = num_classes, num_queries, embed_dim, refine
+        self.num_classes, self.num_queries, self.embed_dim = num_classes, num_queries, embed_dim
+        self.refine, self.two_stage = refine, two_stage
         self.backbone = _small_pyramid(num_levels) if backbone is None else backbone
         self.input_proj = nn.ModuleList(_projections(self.backbone.channels, embed_dim, num_levels))
         self.level_embed = nn.Parameter(torch.randn(num_levels, embed_dim))
         options = (embed_dim, num_heads, dim_feedforward, dropout, num_levels, num_points)
         self.encoder = nn.ModuleList(DeformableEncoderLayer(*options) for _ in range(num_encoder_layers))
         self.decoder = nn.ModuleList(DeformableDecoderLayer(*options) for _ in range(num_decoder_layers))
-        self.query_embed = nn.Embedding(num_queries, 2 * embed_dim)
-        self.reference_points = nn.Linear(embed_dim, 2)
+        if two_stage:
+            self.proposals = EncoderProposals(embed_dim, num_queries)
+        else:
+            self.query_embed = nn.Embedding(num_queries, 2 * embed_dim)
+            self.reference_points = nn.Linear(embed_dim, 2)
+            nn.init.xavier_uniform_(self.reference_points.weight)
+            nn.init.zeros_(self.reference_points.bias)
         self._build_heads(num_decoder_layers)
 
     def _build_heads(self, num_layers: int) -> None:
-        nn.init.xavier_uniform_(self.reference_points.weight)
-        nn.init.zeros_(self.reference_points.bias)
         of_class, of_box = nn.Linear(self.embed_dim, self.num_classes), BoxHead(self.embed_dim)
         nn.init.constant_(of_class.bias, -math.log(99))  # a first guess of 1 % keeps the focal loss small
         nn.init.zeros_(of_box.layers[-1].weight)
+        size = 0.0 if self.two_stage else -2.0  # proposals have one, points start with small boxes
         with torch.no_grad():
-            of_box.layers[-1].bias.copy_(torch.tensor([0.0, 0.0, -2.0, -2.0]))
+            of_box.layers[-1].bias.copy_(torch.tensor([0.0, 0.0, size, size]))
         if not self.refine:
             self.class_embed, self.bbox_embed = nn.ModuleList([of_class]), nn.ModuleList([of_box])
             return
@@ -468,20 +479,26 @@ class DeformableDetectionTransformer(nn.Module):
 
         Returns:
             "pred_logits" (N, Q, K) and "pred_boxes" (N, Q, 4) as (cx, cy, w, h) in fractions of the real image, and
-            "aux_outputs", the same for each decoder layer before the last.
+            "aux_outputs", the same for each decoder layer before the last; with ``two_stage`` also "enc_outputs", what
+            the encoder's cells propose, with one column of logits.
 
         Raises:
             TypeError: If an argument is of the wrong type.
-            ValueError: If a shape does not fit.
+            ValueError: If a shape does not fit, or with ``two_stage`` an image has fewer cells than there are queries.
         """
         who = "DeformableDetectionTransformer"
-        images, real = check_images(who, images, pixel_mask, self.query_embed.weight)
+        images, real = check_images(who, images, pixel_mask, self.level_embed)
         levels = self.see(images, real)
-        memory, reference = levels.tokens, _cell_centres(levels)
+        memory, centres = levels.tokens, _cell_centres(levels)  # (N, S, D), (N, S, 2)
+        places = centres.unsqueeze(2) * levels.ratios.unsqueeze(1)  # (N, S, L, 2)
         for layer in self.encoder:
-            memory = layer(memory, levels.pos, reference, levels.sizes, levels.key_mask)
-        layers = self.decode(memory, levels)
-        return {**layers[-1], "aux_outputs": layers[:-1]}
+            memory = layer(memory, levels.pos, places, levels.sizes, levels.key_mask)
+        if not self.two_stage:
+            layers = self.decode(memory, levels)
+            return {**layers[-1], "aux_outputs": layers[:-1]}
+        queries, proposed = self.proposals(memory, centres, levels.sizes, levels.key_mask)
+        layers = self.decode(memory, levels, queries)
+        return {**layers[-1], "aux_outputs": layers[:-1], "enc_outputs": proposed}
 
     def see(self, images: Tensor, real: Tensor | None = None) -> Levels:
         """Look at images and lay their feature maps out as tokens.
@@ -511,18 +528,19 @@ class DeformableDetectionTransformer(nn.Module):
         shares = torch.stack(ratios, dim=1).to(tokens.dtype).expand(len(tokens), -1, -1)  # (N, L, 2)
         return Levels(tokens, torch.cat(pos, dim=1), sizes, key_mask, shares)
 
-    def decode(self, memory: Tensor, levels: Levels) -> list[dict[str, Tensor]]:
+    def decode(self, memory: Tensor, levels: Levels, queries: Queries | None = None) -> list[dict[str, Tensor]]:
         """Let the queries look at the memory, layer by layer, and read off classes and boxes after each.
 
         Args:
             memory: (N, S, D) from the encoder.
             levels: What ``see`` gave.
+            queries: What to start from; None for the learned queries.
 
         Returns:
             "pred_logits" (N, Q, K) and "pred_boxes" (N, Q, 4) of every decoder layer.
         """
-        query_pos, state = self.query_embed.weight.expand(len(memory), -1, -1).chunk(2, dim=-1)  # (N, Q, D) each
-        reference = self.reference_points(query_pos).sigmoid()  # (N, Q, 2), with refinement (N, Q, 4) later
+        # The reference has (N, Q, 2) or (N, Q, 4), with refinement (N, Q, 4) after the first layer.
+        state, query_pos, reference = self._learned_queries(len(memory)) if queries is None else queries
         layers = []
         for index, layer in enumerate(self.decoder):
             scale = levels.ratios.repeat(1, 1, reference.shape[-1] // 2).unsqueeze(1)  # (N, 1, L, 2 or 4)
@@ -535,6 +553,10 @@ class DeformableDetectionTransformer(nn.Module):
             layers.append({"pred_logits": self.class_embed[head](state), "pred_boxes": boxes})
             reference = boxes.detach() if self.refine else reference
         return layers
+
+    def _learned_queries(self, count: int) -> Queries:
+        pos, state = self.query_embed.weight.expand(count, -1, -1).chunk(2, dim=-1)  # (N, Q, D) each
+        return Queries(state, pos, self.reference_points(pos).sigmoid())
 
 
 def _small_pyramid(num_levels: int) -> ConvPyramid:
@@ -556,13 +578,13 @@ def _projections(channels: Sequence[int], width: int, num_levels: int) -> Iterat
 
 
 def _cell_centres(levels: Levels) -> Tensor:
-    """Where each cell lies, on every level, as fractions of the padded image: (N, S, L, 2)."""
+    """Where the middle of each cell lies, as fractions of the real image: (N, S, 2)."""
     ratios, centres = levels.ratios, []
     for index, (height, width) in enumerate(levels.sizes):
         y, x = (torch.arange(n, dtype=ratios.dtype, device=ratios.device).add(0.5) / n for n in (height, width))
         grid = torch.stack((x.expand(height, width), y[:, None].expand(height, width)), dim=-1).flatten(0, 1)
-        centres.append(grid / ratios[:, None, index])  # (N, h*w, 2), fractions of the real image
-    return torch.cat(centres, dim=1).unsqueeze(2) * ratios.unsqueeze(1)
+        centres.append(grid / ratios[:, None, index])  # (N, h*w, 2)
+    return torch.cat(centres, dim=1)
 
 
 @contextmanager

@@ -344,13 +344,14 @@ class SetCriterion(nn.Module):
         """Judge what a detector says of a batch.
 
         Args:
-            outputs: What the model returned; "aux_outputs", where it is there, holds the earlier layers.
+            outputs: What the model returned; "aux_outputs", where it is there, holds the earlier layers, and
+                "enc_outputs" what the encoder proposed: there all classes are one, "an object".
             targets: For each of N images "labels" (M,) from 0 to K - 1 and "boxes" (M, 4) as (cx, cy, w, h).
 
         Returns:
             "loss", the weighted sum over all layers; of the last layer "loss_ce", "loss_bbox", "loss_giou" and, without
             gradients, "class_error" (% of the matched queries) and "cardinality_error" (objects); of layer i before it
-            "loss_ce_i" and so on.
+            "loss_ce_i" and so on, and of the encoder's proposals "loss_ce_enc" and so on.
 
         Raises:
             TypeError: If an entry is of the wrong type.
@@ -359,10 +360,14 @@ class SetCriterion(nn.Module):
         check_targets("SetCriterion", targets, outputs["pred_logits"], classes=self.num_classes, focal=self.focal)
         num_boxes = number_of_boxes(targets, outputs["pred_logits"].device)
         layers = {"": outputs, **{f"_{i}": layer for i, layer in enumerate(outputs.get("aux_outputs", ()))}}
+        if "enc_outputs" in outputs:
+            layers["_enc"] = outputs["enc_outputs"]
+        objects = [{**target, "labels": torch.zeros_like(target["labels"])} for target in targets]
         losses: dict[str, Tensor] = {}
         for suffix, layer in layers.items():
-            matches = self.matcher(layer, targets)
-            losses |= {f"{name}{suffix}": value for name, value in self._judge(layer, targets, matches, num_boxes)}
+            wanted = objects if suffix == "_enc" else targets
+            matches = self.matcher(layer, wanted)
+            losses |= {f"{name}{suffix}": value for name, value in self._judge(layer, wanted, matches, num_boxes)}
             if not suffix:
                 losses |= self._watched(layer, targets, matches)
         terms = zip(("loss_ce", "loss_bbox", "loss_giou"), self.weights, strict=True)

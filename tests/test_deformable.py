@@ -192,6 +192,7 @@ def test_padding_is_read_as_nothing() -> None:
     (lambda _: DeformableAttention(8, num_heads=3), "embed_dim must be a multiple of num_heads = 3, got 8"),
     (lambda _: DeformableAttention(8, num_levels=0), "num_levels must be a positive whole number"),
     (lambda _: DeformableDetectionTransformer(0), "num_classes must be a positive whole number"),
+    (lambda _: DeformableDetectionTransformer(2, two_stage=True), "two_stage must be off without refine, got True"),
 ])  # fmt: skip
 def test_wrong_calls_say_what_they_expect(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -248,14 +249,16 @@ def their_model(ours: DeformableDetectionTransformer) -> nn.Module:
         d_model=WIDTH, encoder_layers=2, decoder_layers=3, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS,
         encoder_ffn_dim=20, decoder_ffn_dim=20, encoder_n_points=2, decoder_n_points=2, num_feature_levels=3,
         num_labels=CLASSES, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0, with_box_refine=ours.refine,
+        two_stage=ours.two_stage, two_stage_num_proposals=Q,
     )  # fmt: skip
     theirs = DeformableDetrForObjectDetection(config).double().eval()
     body = theirs.model
     body.backbone = TheirBackbone(ours.backbone)
     body.input_proj = nn.ModuleList(nn.Sequential(*projection) for projection in ours.input_proj)
     body.level_embed.data.copy_(ours.level_embed)
-    body.query_position_embeddings.load_state_dict(ours.query_embed.state_dict())
-    body.reference_points.load_state_dict(ours.reference_points.state_dict())
+    if not ours.two_stage:
+        body.query_position_embeddings.load_state_dict(ours.query_embed.state_dict())
+        body.reference_points.load_state_dict(ours.reference_points.state_dict())
     roles = {
         "ffn.fc1": "mlp.fc1",
         "ffn.fc2": "mlp.fc2",
@@ -280,7 +283,27 @@ def their_model(ours: DeformableDetectionTransformer) -> nn.Module:
     theirs.bbox_embed = nn.ModuleList(copy.deepcopy(ours.bbox_embed[head]) for head in heads)
     if ours.refine:
         body.decoder.bbox_embed = theirs.bbox_embed
+    if ours.two_stage:
+        copy_proposals(ours, theirs)
     return theirs
+
+
+def copy_proposals(ours: DeformableDetectionTransformer, theirs: nn.Module) -> None:
+    """Their proposals have a class head with a column for each class, of which the first alone is looked at."""
+    body, made = theirs.model, ours.proposals
+    names = {
+        "project": "enc_output",
+        "norm": "enc_output_norm",
+        "to_query": "pos_trans",
+        "query_norm": "pos_trans_norm",
+    }
+    for mine, name in names.items():
+        body.get_submodule(name).load_state_dict(made.get_submodule(mine).state_dict())
+    head = nn.Linear(WIDTH, CLASSES).double()
+    head.weight.data[0], head.bias.data[0] = made.class_embed.weight.data[0], made.class_embed.bias.data[0]
+    theirs.class_embed.append(head)
+    theirs.bbox_embed.append(copy.deepcopy(made.bbox_embed))
+    body.decoder.class_embed, body.decoder.bbox_embed = theirs.class_embed, theirs.bbox_embed
 
 
 @pytest.mark.parametrize("refine", [False, True])
@@ -303,6 +326,13 @@ def test_with_padding_the_model_equals_that_of_transformers_given_the_same_maps(
     """Their group norm counts padding, ours does not: both get our normed maps."""
     ours = detector()
     images, real = pad_images([noise(3, 24, 48), noise(3, 32, 16, seed=1)])
+    expected = their_model_of_maps(ours, images, real)(images, pixel_mask=real.long())
+    found = ours(images, real)
+    torch.testing.assert_close(found["pred_logits"], expected.logits, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found["pred_boxes"], expected.pred_boxes, rtol=1e-9, atol=1e-9)
+
+
+def their_model_of_maps(ours: DeformableDetectionTransformer, images: Tensor, real: Tensor) -> nn.Module:
     theirs, made = their_model(ours), ours.see(images, real)
     maps = [part.transpose(1, 2).unflatten(2, size) for part, size in zip(
         made.tokens.split([h * w for h, w in made.sizes], dim=1), made.sizes, strict=True)]  # fmt: skip
@@ -312,14 +342,58 @@ def test_with_padding_the_model_equals_that_of_transformers_given_the_same_maps(
             return [(fmap, level_mask(mask.bool(), fmap.shape[-2:])) for fmap in maps]
 
     theirs.model.backbone, theirs.model.input_proj = Ready(), nn.ModuleList([nn.Identity()] * 3)
-    expected, found = theirs(images, pixel_mask=real.long()), ours(images, real)
+    return theirs
+
+
+def slow_waves(boxes: Tensor) -> Tensor:
+    """Sines and cosines of boxes, number by number: transformers computes them in single precision only."""
+    found = torch.zeros(*boxes.shape[:2], 2 * WIDTH, dtype=torch.float64)
+    half = WIDTH // 2
+    for n, q, number, channel in itertools.product(*map(range, (*boxes.shape[:2], 4, half))):
+        angle = 2 * math.pi * boxes[n, q, number].item() / 10000 ** (2 * (channel // 2) / half)
+        found[n, q, number * half + channel] = math.cos(angle) if channel % 2 else math.sin(angle)
+    return found
+
+
+def test_two_stages_equal_those_of_transformers() -> None:
+    ours, images = detector(refine=True, two_stage=True), noise(N, 3, 32, 48)
+    theirs, found = their_model(ours), ours(images)
+    body, single = theirs.model, theirs(images)
+    torch.testing.assert_close(found["pred_boxes"], single.pred_boxes, rtol=0, atol=1e-5)  # all of it their own
+    body.get_proposal_pos_embed = lambda logits: slow_waves(logits.sigmoid())
+    expected = theirs(images)
+    proposed = found["enc_outputs"]
+    torch.testing.assert_close(proposed["pred_logits"], expected.enc_outputs_class[..., :1], rtol=1e-9, atol=1e-9)
+    boxes = expected.enc_outputs_coord_logits.sigmoid()
+    torch.testing.assert_close(proposed["pred_boxes"], boxes, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found["pred_logits"], expected.logits, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found["pred_boxes"], expected.pred_boxes, rtol=1e-9, atol=1e-9)
+    for index, layer in enumerate(found["aux_outputs"]):
+        boxes = expected.intermediate_reference_points[:, index]
+        torch.testing.assert_close(layer["pred_boxes"], boxes, rtol=1e-9, atol=1e-9)
+
+
+def test_two_stages_with_padding_equal_those_of_transformers_given_the_same_maps() -> None:
+    ours = detector(refine=True, two_stage=True)
+    images, real = pad_images([noise(3, 24, 48), noise(3, 32, 16, seed=1)])
+    theirs, found = their_model_of_maps(ours, images, real), ours(images, real)
+    theirs.model.get_proposal_pos_embed = lambda logits: slow_waves(logits.sigmoid())
+    expected, proposed = theirs(images, pixel_mask=real.long()), found["enc_outputs"]
+    useful = (proposed["pred_logits"] > -50).squeeze(-1)
+    assert torch.equal(useful, expected.enc_outputs_coord_logits.isfinite().all(-1))
+    assert 0 < useful.sum() < useful.numel()
+    logits = expected.enc_outputs_class[..., :1][useful]
+    torch.testing.assert_close(proposed["pred_logits"][useful], logits, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        proposed["pred_boxes"], expected.enc_outputs_coord_logits.sigmoid(), rtol=1e-9, atol=1e-9
+    )
     torch.testing.assert_close(found["pred_logits"], expected.logits, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(found["pred_boxes"], expected.pred_boxes, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("refine", [False, True])
-def test_a_batch_with_padding_gives_what_its_images_give_alone(refine: bool) -> None:
-    model = detector(refine=refine)
+@pytest.mark.parametrize(("refine", "two_stage"), [(False, False), (True, False), (True, True)])
+def test_a_batch_with_padding_gives_what_its_images_give_alone(refine: bool, two_stage: bool) -> None:
+    model = detector(refine=refine, two_stage=two_stage)
     singles = [noise(3, 24, 40), noise(3, 29, 17, seed=1), noise(3, 20, 18, seed=2)]
     together = model(*pad_images(singles, multiple=16))
     for index, image in enumerate(singles):
@@ -344,11 +418,13 @@ def test_refinement_starts_by_keeping_the_box_of_the_first_layer() -> None:
         torch.testing.assert_close(layer["pred_boxes"], found["pred_boxes"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"refine": True}, {"num_levels": 1}, {"num_levels": 4}])
+@pytest.mark.parametrize(
+    "options", [{}, {"refine": True}, {"refine": True, "two_stage": True}, {"num_levels": 1}, {"num_levels": 4}]
+)
 def test_every_parameter_learns(options: dict) -> None:
     model = lively(DeformableDetectionTransformer(CLASSES, Q, WIDTH, HEADS, 1, 2, 20, **options)).train()
     found = model(noise(N, 3, 64, 64))
-    layers = [found, *found["aux_outputs"]]
+    layers = [found, *found["aux_outputs"], *([found["enc_outputs"]] if "enc_outputs" in found else [])]
     sum(layer["pred_logits"].square().sum() + layer["pred_boxes"].square().sum() for layer in layers).backward()
     assert not [name for name, parameter in model.named_parameters() if parameter.grad is None]
 
@@ -374,5 +450,5 @@ def test_rows_of_cells_stand_for_the_cells_of_the_maps() -> None:
     levels = model.see(images)
     assert levels.sizes == [(8, 12), (4, 6), (2, 3)]
     centres = deformable._cell_centres(levels)
-    assert centres[0, 1 * 12 + 3, 0].tolist() == pytest.approx([3.5 / 12, 1.5 / 8])
-    assert centres[0, 96 + 1 * 6 + 3, 2].tolist() == pytest.approx([3.5 / 6, 1.5 / 4])
+    assert centres[0, 1 * 12 + 3].tolist() == pytest.approx([3.5 / 12, 1.5 / 8])
+    assert centres[0, 96 + 1 * 6 + 3].tolist() == pytest.approx([3.5 / 6, 1.5 / 4])

@@ -210,6 +210,26 @@ def test_each_layer_is_matched_by_itself() -> None:
     assert both["loss_bbox_0"].item() == pytest.approx(alone["loss_bbox"].item(), abs=1e-12)
 
 
+def test_proposals_of_the_encoder_are_judged_as_if_all_classes_were_one() -> None:
+    made, cells = outputs(K), 9
+    proposed = {"pred_logits": noise(3, cells, 1, seed=5), "pred_boxes": noise(3, cells, 4, seed=6).sigmoid()}
+    proposed = {name: value.requires_grad_() for name, value in proposed.items()}
+    criterion = SetCriterion(K, focal=True)
+    losses = criterion({**made, "enc_outputs": proposed}, targets())
+    one_class = [{**target, "labels": torch.zeros_like(target["labels"])} for target in targets()]
+    alone = SetCriterion(1, focal=True)(proposed, one_class)
+    for name in ("loss_ce", "loss_bbox", "loss_giou"):
+        assert losses[f"{name}_enc"].item() == pytest.approx(alone[name].item(), abs=1e-12)
+    without = criterion(made, targets())
+    assert losses["loss"].item() == pytest.approx(without["loss"].item() + alone["loss"].item(), abs=1e-9)
+    other = [{**target, "labels": (target["labels"] + 1) % K} for target in targets()]
+    others = criterion({**made, "enc_outputs": proposed}, other)
+    assert others["loss_ce_enc"].item() == losses["loss_ce_enc"].item()
+    assert others["loss_ce"].item() != losses["loss_ce"].item()
+    gradients = torch.autograd.grad(losses["loss"], list(proposed.values()))
+    assert all(gradient.abs().max() > 0 for gradient in gradients)
+
+
 @pytest.mark.parametrize("focal", [False, True])
 def test_a_batch_without_objects_has_a_class_loss_alone(focal: bool) -> None:
     made = outputs(K if focal else K + 1)

@@ -59,6 +59,7 @@ class DetectionRecipe:
         dim_feedforward: Inner width of the feed-forward networks.
         dropout: Probability of dropout.
         refine: Whether each decoder layer of the deformable model corrects the boxes of the one before.
+        two_stage: Whether the deformable model makes its queries of what its encoder sees; with ``refine`` alone.
         side: Shorter side to which photos are scaled, in pixels; None leaves them as they are.
         augment: Whether training pictures are mirrored, cropped and recoloured.
         upside_down: Whether they may also be turned upside down.
@@ -78,6 +79,7 @@ class DetectionRecipe:
     dim_feedforward: int = 128
     dropout: float = 0.0
     refine: bool = False
+    two_stage: bool = False
     side: int | None = None
     augment: bool = False
     upside_down: bool = False
@@ -104,7 +106,7 @@ class DetectionRecipe:
         sizes = {name: getattr(self, name) for name in names}
         if self.model == "detr":
             return DetectionTransformer(num_classes, self.num_queries, self.width, **sizes, backbone=backbone)
-        sizes |= {"num_levels": self.num_levels, "refine": self.refine}
+        sizes |= {"num_levels": self.num_levels, "refine": self.refine, "two_stage": self.two_stage}
         return DeformableDetectionTransformer(num_classes, self.num_queries, self.width, **sizes, backbone=backbone)
 
     def criterion(self, num_classes: int) -> SetCriterion:

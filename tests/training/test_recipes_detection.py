@@ -166,6 +166,34 @@ def test_odd_names_and_files_are_refused(tmp_path: Path) -> None:
         load_detector(tmp_path / "other.pt")
 
 
+def two_stages(**changes: object) -> DetectionRecipe:
+    return replace(tiny("deformable", **changes), refine=True, two_stage=True, num_levels=2)
+
+
+def test_a_detector_of_two_stages_is_trained_stored_and_used(tmp_path: Path) -> None:
+    trained = train(two_stages(steps=2, evaluate_every=2), folder=tmp_path)
+    assert trained.history.rows[-1]["val_loss"] > 0
+    pictures, loaded = [scene_boxes(1, seed=5).read(0)], load_detector(tmp_path)
+    assert loaded.recipe.two_stage
+    assert torch.equal(loaded.find(pictures)[0]["boxes"], trained.find(pictures)[0]["boxes"])
+
+
+@pytest.mark.learning
+def test_a_few_steps_lower_what_both_stages_lose() -> None:
+    torch.manual_seed(0)
+    recipe, data = two_stages(), scene_boxes(8, seed=1)
+    model, batch = recipe.build(len(data.classes)).train(), data.batch(torch.arange(8))
+    criterion, optimizer = recipe.criterion(len(data.classes)), torch.optim.AdamW(model.parameters(), lr=2e-3)
+    course = []
+    for _ in range(40):
+        losses = criterion(model(batch["images"], batch["pixel_mask"]), batch["targets"])
+        course.append([losses[name].item() for name in ("loss", "loss_bbox", "loss_ce_enc", "loss_bbox_enc")])
+        optimizer.zero_grad()
+        losses["loss"].backward()
+        optimizer.step()
+    assert all(last < 0.8 * first for first, last in zip(course[0], course[-1], strict=True))
+
+
 @pytest.mark.learning
 def test_a_deformable_detector_learns_shapes() -> None:
     """A fifth of the recipe's updates: most shapes are found already."""
