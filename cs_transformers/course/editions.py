@@ -367,6 +367,9 @@ def check_target(out: Path, source: Path) -> None:
     """
     if (source / tree.PACKAGE_NAME).resolve() in (out.resolve(), *out.resolve().parents):
         raise ValueError(f"release: expected a folder outside the package, got {out}; choose another folder")
+    here = Path.cwd()
+    if out.resolve() in (here, *here.parents):  # the folder is replaced as a whole
+        raise ValueError(f"release: expected a folder that you do not stand in, got {out}; name one, such as release")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     package = out / tree.PACKAGE_NAME

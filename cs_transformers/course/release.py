@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,8 +11,9 @@ from tempfile import TemporaryDirectory
 from cs_transformers.checks import edition, tree
 from cs_transformers.checks.edition import Edition
 from cs_transformers.course import editions, proofs
-from cs_transformers.course.archives import read_folder, write_zip
+from cs_transformers.course.archives import open_zip, read_folder, write_zip
 from cs_transformers.course.editions import Options
+from cs_transformers.course.update import student_edition
 
 TOP = "transformers"  # the folder that a release unpacks to
 AUTOGRADER = ("pyproject.toml", "README.md", "LICENSE")  # what the package needs beside it to be installed
@@ -55,10 +57,17 @@ def release(
         What was written.
 
     Raises:
-        ValueError: If a proof fails or the folder holds something else; everything is then as it was.
+        ValueError: If a proof fails, or the folder or a zip beside it is not of an earlier release; everything is then
+            as it was.
     """
     out = Path(out)
+    out = out.resolve() if out.name in ("", "..") else out
     source = tree.PACKAGE.parent if source is None else Path(source)
+    zipped, graders = (out.with_name(f"{out.name}{ending}") for ending in (".zip", "-gradescope.zip"))
+    editions.check_target(out, source)
+    _refuse_to_replace(zipped, _is_release)
+    if autograder is not None:
+        _refuse_to_replace(graders, _is_autograder)
 
     def prove_all(fresh: Path, source: Path, options: Options) -> None:
         proofs.prove(fresh, source, options)
@@ -68,10 +77,32 @@ def release(
     options = options or Options()
     folder = editions.write_edition(out, options, source, proof=prove_all)
     files = {f"{TOP}/{name}": data for name, data in read_folder(folder).items()}
-    written = write_zip(out.with_name(f"{out.name}.zip"), files)
-    path = out.with_name(f"{out.name}-gradescope.zip")
-    grader = write_autograder(path, source, folder, autograder) if autograder is not None else None
+    written = write_zip(zipped, files)
+    grader = write_autograder(graders, source, folder, autograder) if autograder is not None else None
     return Release(folder, written, edition.load(folder / tree.PACKAGE_NAME), grader)
+
+
+def _refuse_to_replace(path: Path, is_former: Callable[[Mapping[str, bytes], str], bool]) -> None:
+    """Refuse a zip that no release wrote: somebody may have no other copy of it."""
+    if not path.exists():
+        return
+    with contextlib.suppress(ValueError, OSError):
+        if path.is_file() and is_former(open_zip(path, path.name), path.name):
+            return
+    raise ValueError(
+        f"release: expected {path} to be free or of an earlier release, got another file; move it away, or choose "
+        "another folder"
+    )
+
+
+def _is_release(files: Mapping[str, bytes], name: str) -> bool:
+    """Whether a zip is a student edition as it was handed out, and nothing else."""
+    found, _ = student_edition(files, name)
+    return set(files) == {f"{TOP}/{path}" for path in found}
+
+
+def _is_autograder(files: Mapping[str, bytes], _: str) -> bool:
+    return {"setup.sh", "run_autograder", edition.RELEASE} <= set(files)
 
 
 def prove_repeatable(fresh: Path, source: Path, options: Options) -> None:

@@ -25,7 +25,7 @@ from cs_transformers.checks.refresh import reference_answers
 from cs_transformers.checks.tree import PACKAGE
 from cs_transformers.course import editions, notebooks, proofs
 from cs_transformers.course import release as course_release
-from cs_transformers.course.archives import read_folder, write_zip
+from cs_transformers.course.archives import read_folder, write_zip, zip_bytes
 from cs_transformers.course.editions import Options, fill
 
 nbformat = pytest.importorskip("nbformat")
@@ -78,6 +78,79 @@ def test_the_same_release_has_the_same_bytes(tmp_path: Path) -> None:
         folder = editions.write_edition(tmp_path / name, ONE)
         zips.append(write_zip(tmp_path / f"{name}.zip", read_folder(folder)).read_bytes())
     assert zips[0] == zips[1]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release without its proofs, which say nothing of where it is written."""
+    for name in ("prove", "prove_by_running"):
+        monkeypatch.setattr(proofs, name, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of an edition with one notebook."""
+    folder = tmp_path_factory.mktemp("small") / "edition"
+    fill(folder, ROOT, ONE)
+    return {f"transformers/{name}": data for name, data in read_folder(folder).items()}
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def works(*_: object) -> None:
+        pytest.fail("it began to work")
+
+    monkeypatch.setattr(editions, "fill", works)
+
+
+@pytest.mark.usefixtures("idle")
+@pytest.mark.parametrize("held", ["text", "folder", "copy", "nothing"])
+def test_a_zip_that_no_release_wrote_is_never_replaced(tmp_path: Path, held: str, small: dict[str, bytes]) -> None:
+    path = tmp_path / "week.zip"
+    if held == "folder":
+        path.mkdir()
+    elif held == "text":
+        path.write_text("the only copy of my marks", encoding="utf-8")
+    elif held == "nothing":
+        path.write_bytes(b"")
+    else:  # somebody's own copy of a release, with an answer beside
+        assert course_release._is_release(small, "week.zip")
+        write_zip(path, {**small, "transformers/answers/6.1.md": b"Mine.\n"})
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(ValueError, match=r"expected .*week\.zip to be free or of an earlier release, got another"):
+        course_release.release(tmp_path / "week", ONE)
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert [one.name for one in tmp_path.iterdir()] == ["week.zip"]
+    graders = tmp_path / "next-gradescope.zip"
+    graders.write_bytes(zip_bytes({"setup.sh": b"mine"}))
+    with pytest.raises(ValueError, match=r"expected .*next-gradescope\.zip to be free or of an earlier release"):
+        course_release.release(tmp_path / "next", ONE, autograder={})
+
+
+@pytest.mark.usefixtures("idle")
+@pytest.mark.parametrize("out", [".", "..", "below/..", "", "below"])
+def test_a_place_that_cannot_be_replaced_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    (tmp_path / "here" / "below").mkdir(parents=True)
+    (tmp_path / "here" / "below" / "mine.txt").write_text("mine", encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "here")
+    told = "which holds something else" if out == "below" else "expected a folder that you do not stand in, got .*name"
+    with pytest.raises(ValueError, match=told):
+        course_release.release(out, ONE)
+    assert (tmp_path / "here" / "below" / "mine.txt").is_file()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_release_over_its_own_former_output_has_the_same_bytes(tmp_path: Path) -> None:
+    def write(options: Options) -> dict[str, bytes]:
+        course_release.release(tmp_path / "week", options, autograder={"setup.sh": "a", "run_autograder": "b"})
+        return {path.name: path.read_bytes() for path in tmp_path.glob("*.zip")}
+
+    first = write(ONE)
+    assert set(first) == {"week.zip", "week-gradescope.zip"}
+    assert write(ONE) == first
+    assert write(Options(notebooks=("01",)))["week.zip"] != first["week.zip"], "another release takes its place"
 
 
 # ---------------------------------------------------------------- every proof can fail
