@@ -32,6 +32,8 @@ def inline(
     saved = _saved(merge or [])
     if not saved and out is None:
         raise ValueError("inline: expected -o FOLDER for the pages, or --merge FILE for what they saved, got neither")
+    if out is not None:
+        pages.check_folder(out)
     classroom, problems = merge_pages(grades, saved) if saved else (load(grades), [])
     if saved:
         for problem in problems:

@@ -63,10 +63,7 @@ def update(new: str | Path | None = None, home: Path | None = None) -> Moved:
         ValueError: If the file is no student edition or damaged, or the markers of an answer are broken; nothing was
             changed then.
     """
-    home = home or classroom.course_home()
-    old = edition.load(home / tree.PACKAGE_NAME)
-    if old.id == INSTRUCTOR:
-        raise ValueError(f"update: expected to stand in a student edition, got {home}, which is none; go to your copy")
+    home, old = _student_home(home)
     files, release = student_edition(*fetch(new or old.url, "update"))
     mine, moved = own_files(home, old.files.keys() | release.files.keys()), Moved(release.id)
     regions = regions_of(mine, "update")
@@ -101,14 +98,14 @@ def restore(saved: str | Path, home: Path | None = None) -> Moved:
         What became of the work.
 
     Raises:
-        ValueError: If nothing can be read there.
+        ValueError: If nothing can be read there, or the folder is no student edition.
     """
-    home = home or classroom.course_home()
+    home, release = _student_home(home)
     found, name = fetch(saved, "restore")
     own = (path for path in found if not any(map(_is_of_another_kind, path.split("/")[:-1])))
     places = {_inside(path): path for path in own if path.endswith((".py", ".md"))}
     files = {path: found[place] for path, place in places.items() if path.startswith((PACKAGE_PREFIX, "answers/"))}
-    regions, mine, moved = regions_of(files, name), own_files(home), Moved(edition.load(home / tree.PACKAGE_NAME).id)
+    regions, mine, moved = regions_of(files, name), own_files(home), Moved(release.id)
     for path in sorted(mine):
         if path.endswith(".py") and path.startswith(PACKAGE_PREFIX):
             text = _with_regions(path, mine[path], regions, moved, over=False)
@@ -121,6 +118,16 @@ def restore(saved: str | Path, home: Path | None = None) -> Moved:
     if not moved.answers and not moved.notes:
         moved.notes.append(f"{name} holds no answer")
     return moved
+
+
+def _student_home(home: Path | None) -> tuple[Path, Edition]:
+    """The copy that is worked in, and what it is an edition of; the instructor's is none."""
+    found = home or classroom.course_home()
+    release = edition.load(found / tree.PACKAGE_NAME)
+    if release.id == INSTRUCTOR:
+        here = f"{found}, which is none" if home else f"{Path.cwd()}; `cst` belongs to {found} there, which is none"
+        raise ValueError(f"update: expected to stand in a student edition, got {here}; go to your copy")
+    return found, release
 
 
 def _put_text(id: str, text: str, home: Path, moved: Moved) -> None:

@@ -39,7 +39,7 @@ def explain_verdict(out: Path, student: str, id: str, *, require_sandbox: bool =
 
     Args:
         out: Folder of the grades.
-        student: Id of the person.
+        student: Id of the person, in letters of any case where only one fits.
         id: The exercise.
         require_sandbox: Refuse to run where students' code cannot be isolated.
 
@@ -66,6 +66,9 @@ def explain_verdict(out: Path, student: str, id: str, *, require_sandbox: bool =
 
 def _student(classroom: Classroom, student: str) -> Student:
     if student not in classroom.students:
+        alike = [id for id in classroom.students if id.casefold() == student.strip().casefold()]
+        if len(alike) == 1:
+            return classroom.students[alike[0]]
         near = [id for id in classroom.students if student.casefold() in id.casefold()] or list(classroom.students)
         raise ValueError(f"cst explain: expected an id of the class such as {', '.join(near[:5])}, got {student!r}")
     return classroom.students[student]

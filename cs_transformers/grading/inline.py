@@ -62,12 +62,13 @@ def write(
         The pages, then the index.
 
     Raises:
-        ValueError: If there is no grader, or a negative number of shared answers.
+        ValueError: If there is no grader, a negative number of shared answers, or the folder is a file.
     """
     if graders < 1 or shared < 0:
         raise ValueError(
             f"inline: expected at least one grader and no negative number of shared answers, got {graders} and {shared}"
         )
+    check_folder(folder)
     settles, entries, files = disputes is not None, [], []
     graders, shared = (1, 0) if settles else (graders, shared)
     for exercise in (id for id in classroom.exercises if known(id).rubric):
@@ -85,6 +86,19 @@ def write(
                 {"exercise": exercise, "symbol": known(exercise).symbol, "part": part, "count": len(mine), "file": name}
             )
     return [*files, replace_file(folder / INDEX, render("index.html.j2", pages=entries))]
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place for pages that is a file.
+
+    Args:
+        folder: Where they shall go.
+
+    Raises:
+        ValueError: If it is one.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"inline: expected a folder for the pages, got {folder}, a file; name a folder")
 
 
 def gather(classroom: Classroom, exercise: str, again: bool = False) -> list[Written]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import re
 import unicodedata
 from dataclasses import dataclass, field
@@ -39,10 +40,12 @@ def read_roster(path: Path) -> list[Person]:
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     try:
-        rows = list(csv.reader(text.splitlines(), delimiter=delimiter))
+        # A quoted cell may span lines; a quote that never ends would swallow the people behind it, so it is an error.
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        lines = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise ValueError(f"roster: expected a CSV file, got {path.name} ({error}); save it as CSV again") from None
-    header = [cell.strip().casefold().replace("_", " ") for cell in rows[0]] if rows else []
+    header = [" ".join(cell.casefold().replace("_", " ").split()) for cell in lines[0][1]] if lines else []
     places = {
         wanted: next((header.index(name) for name in names if name in header), None)
         for wanted, names in _COLUMNS.items()
@@ -53,8 +56,9 @@ def read_roster(path: Path) -> list[Person]:
             "name the columns id,name,section"
         )
     people: dict[str, Person] = {}
-    for number, row in enumerate(rows[1:], start=2):
-        cells = {name: row[at].strip() if at is not None and at < len(row) else "" for name, at in places.items()}
+    for number, row in lines[1:]:
+        found = {name: row[at] if at is not None and at < len(row) else "" for name, at in places.items()}
+        cells = {name: " ".join(text.split()) for name, text in found.items()}
         if any(cells.values()):
             person = _person(cells, f"{path.name}, line {number}")
             if person.id in people:

@@ -289,6 +289,17 @@ def test_what_is_no_student_edition_is_refused(home: Path, before: Path, tmp_pat
         course_update.update(None, home)
 
 
+def test_outside_of_an_edition_one_is_told_where_one_stands(
+    home: Path, after: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = rf"expected to stand in a student edition, got {tmp_path}; `cst` belongs to {ROOT} there, which is none"
+    with pytest.raises(ValueError, match=told):
+        course_update.update(after)
+    with pytest.raises(ValueError, match=told):  # or the answers would lie among the instructor's
+        course_update.restore(home)
+
+
 def test_a_damaged_description_is_told(home: Path, after: Path) -> None:
     for text in ("{", "[]", "{}", '{"id": 3}'):
         (home / "cs_transformers" / "release.json").write_text(text, encoding="utf-8")

@@ -135,6 +135,15 @@ def test_the_command_says_what_it_needs(grades: Path, tmp_path: Path) -> None:
         invoke(tmp_path, "-o", tmp_path / "review")
 
 
+def test_a_file_in_place_of_the_folder_for_pages_is_told_before_any_merging(grades: Path, tmp_path: Path) -> None:
+    saved(tmp_path / "saved" / "a.json", load(grades), {"bo": 4}, "Tina")
+    (tmp_path / "review").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"expected a folder for the pages, got .*review, a file; name a folder"):
+        invoke(grades, "--merge", tmp_path / "saved", "-o", tmp_path / "review")
+    assert not (grades / "marks.json").exists()
+    assert (tmp_path / "review").read_text(encoding="utf-8") == "mine"
+
+
 def test_grade_merges_too(grades: Path, tmp_path: Path) -> None:
     page = saved(tmp_path / "a.json", load(grades), {"bo": 4}, "Tina")
     result = CliRunner().invoke(app, ["grade", "-o", str(grades), "--merge", str(page)])
