@@ -15,6 +15,7 @@ from rich.table import Table
 from .common import STATE_STYLE, TROUBLE, USAGE, app
 
 INTERRUPTED = 130
+GOES_ON = "the same command with --resume goes on, and nothing is graded twice"
 OPEN_NOTEBOOKS = (
     "note: bubblewrap is missing or forbidden here, so while notebooks are re-executed students' code could read and "
     "change your files; install bubblewrap, or pass --no-nbval"
@@ -56,7 +57,7 @@ def grade(
     else:
         if nbval and enclosure.tier() != "bubblewrap":
             print(OPEN_NOTEBOOKS, file=sys.stderr)
-        with _troubles(console), _bar(console) as bar:
+        with _troubles(console, GOES_ON), _bar(console) as bar:
             task = bar.add_task("taking in", total=None)
             classroom = run.grade(
                 submissions, out, jobs=jobs, resume=resume, only=asked, nbval=nbval, scheduler=scheduler,
@@ -69,8 +70,8 @@ def grade(
 
 
 @contextlib.contextmanager
-def _troubles(console: Console) -> Iterator[None]:
-    """Say in a line what stops a run: isolation that is missing, or a hand on the keyboard."""
+def _troubles(console: Console, goes_on: str = "") -> Iterator[None]:
+    """Say in a line what stops a run: isolation that is missing, a full disk, or a hand on the keyboard."""
     from cs_transformers.grading.sandbox import SandboxError
 
     try:
@@ -78,8 +79,11 @@ def _troubles(console: Console) -> Iterator[None]:
     except SandboxError as error:
         print(f"cst: {error}", file=sys.stderr)
         raise typer.Exit(TROUBLE) from None
+    except OSError as error:
+        print(f"cst: {error}{goes_on and f'; mend it, then {goes_on}'}", file=sys.stderr)
+        raise typer.Exit(TROUBLE) from None
     except KeyboardInterrupt:
-        console.print("stopped; the same command with --resume goes on")
+        console.print(f"stopped; {goes_on}" if goes_on else "stopped")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -141,7 +145,7 @@ def explain(
     with _troubles(Console()):
         found = explain_verdict(grades, student, exercise, require_sandbox=require_sandbox)
     submission, record = found.student.submission, found.again
-    print(f"{student} {exercise}: {record.state}, {record.points} of {record.out_of} points")
+    print(f"{record.student} {record.exercise}: {record.state}, {record.points} of {record.out_of} points")
     print(f"  handed in as {submission.source}, attempt {submission.attempt} of {found.student.attempts}")
     for part, passed in record.parts.items():
         print(f"  {'not judged' if passed is None else 'passed' if passed else 'not passed':>10}  {part}")

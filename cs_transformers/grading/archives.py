@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import io
 import lzma
@@ -32,6 +33,7 @@ WANTED = re.compile(r"\.(py|ipynb|md|json|txt)( ?\(\d+\))?$", re.IGNORECASE)
 PACKED = re.compile(r"\.(zip|tar|tgz|tar\.gz|tar\.bz2|tar\.xz)( ?\(\d+\))?$", re.IGNORECASE)
 UNREADABLE = re.compile(r"\.(7z|rar)$", re.IGNORECASE)
 IGNORED = re.compile(r"^(\..*|__MACOSX|__pycache__|site-packages|node_modules|Thumbs\.db|desktop\.ini)$", re.IGNORECASE)
+FAULTS_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError, OSError,

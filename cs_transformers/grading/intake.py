@@ -6,7 +6,6 @@ like an attack is kept as sentences. The clean copy on disk bears names of ours 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import re
@@ -18,7 +17,7 @@ from cs_transformers.checks import EXERCISES
 from cs_transformers.checks.markers import HELPERS, find_regions, is_stub, make_stubs, read_source
 from cs_transformers.checks.tree import PACKAGE, PACKAGE_NAME, Answers, read_answers
 
-from .archives import Contents
+from .archives import FAULTS_OF_THE_MACHINE, Contents
 from .deliveries import Delivery, attempts, by_person, deliveries_of, owned
 from .model import Person, Submission
 from .names import natural
@@ -29,7 +28,6 @@ from .roster import Roster, read_roster, slug
 _TEXT_FILE = re.compile(r"^(\d{1,2}\.\d{1,2})\.(?:md|txt)(?:\.txt)?$")
 _MARKER_HINT = re.compile(rb"#[ \t]*BEGIN[ \t]+(?:ANSWER|SOLUTION)[ \t]+(\d+\.\d+)", re.IGNORECASE)
 _HEAVY = 1 << 20
-FAULTS_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def take_in(
@@ -295,8 +293,14 @@ def _manifest(contents: Contents) -> dict:
                 found = json.loads(to_text(contents.files[name], name)[0])
             except (ValueError, RecursionError):
                 continue
-            return found if isinstance(found, dict) else {}
+            return found if isinstance(found, dict) and _is_shallow(found) else {}
     return {}
+
+
+def _is_shallow(value: object, levels: int = 4) -> bool:
+    """Whether a value has few levels: what can just be read may be too deep for the journal to be written."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(one, levels - 1) for one in inside)
 
 
 def _write(path: Path, text: str) -> None:

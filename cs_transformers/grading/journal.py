@@ -78,12 +78,21 @@ class Journal:
         Args:
             kind: What the line holds: ``run``, ``class``, ``record``, ``notebook``, ``trouble``.
             content: Plain JSON values.
+
+        Raises:
+            OSError: If it cannot be written; the journal is as it was then.
         """
         entry = {"kind": kind, **content}
         line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
         with self._lock:
-            os.write(self._file, line)
-            os.fsync(self._file)
+            whole = os.fstat(self._file).st_size
+            try:
+                _write_all(self._file, line)
+                os.fsync(self._file)
+            except BaseException:  # a full disk takes a part of a line, and the next one would be joined to it
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, whole)
+                raise
             self.entries.append(json.loads(line))
 
 
@@ -131,6 +140,12 @@ def to_run(entry: dict[str, Any]) -> NotebookRun:
         entry: An entry of kind ``notebook``.
     """
     return NotebookRun(**{key: value for key, value in entry.items() if key in NotebookRun.__dataclass_fields__})
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
 
 
 def _lines(path: Path) -> list[bytes]:

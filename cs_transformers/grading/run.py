@@ -17,6 +17,7 @@ from pathlib import Path
 import cs_transformers
 from cs_transformers.checks import EXERCISES
 from cs_transformers.errors import check_count, explain
+from cs_transformers.files import ensure_folder
 
 from . import enclosure, feedback, gradebook, gradescope, report
 from .cluster import grade_on_cluster
@@ -69,19 +70,21 @@ def grade(
 
     Raises:
         ValueError: If an argument is wrong, or ``out`` holds another run.
+        OSError: If the machine fails: ``out`` cannot be written to, the disk is full. What is graded stays.
         SandboxError: If isolation is required and missing.
     """
     check_count("cst grade", "jobs", jobs)
     submissions, out = Path(submissions), Path(out)
     _check_places(submissions, out, roster)
     graded = exercises(only)
+    ensure_folder(out, who="cst grade")
     with Journal(out / JOURNAL) as kept:
         if kept.entries and not resume:
             want, got = "a new folder", f"{out}, which holds a run"
             raise ValueError(explain("cst grade", "-o", want, got, "pass --resume to go on with it, or another folder"))
         if kept.entries and not only:  # options left out the second time do not widen what is graded
             before = {id for entry in kept.entries if entry["kind"] == "run" for id in entry["graded"]}
-            graded = exercises(before or None)
+            graded = exercises(before & EXERCISES.keys() or None)  # the course may have lost one since
         log = Log(out / LOG)
         run = _Run(kept, out, graded, nbval, require_sandbox, log)
         try:

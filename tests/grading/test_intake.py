@@ -292,6 +292,36 @@ def test_one_delivery_that_breaks_the_taking_in_does_not_cost_the_class(
     assert not (tmp_path / "work" / "jane" / "1").exists()
 
 
+def test_one_delivery_that_cannot_be_read_at_all_does_not_cost_the_class(
+    tmp_path: Path, stubs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("jane", "kim"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "vit.py").write_text(stubs["vit.py"] + f"# {name}\n", encoding="utf-8")
+    read = Contents.add_path
+
+    def without_end(contents: Contents, path: Path, name: str) -> None:
+        if "jane" in path.parts:
+            raise RecursionError("maximum recursion depth exceeded")
+        read(contents, path, name)
+
+    monkeypatch.setattr(Contents, "add_path", without_end)
+    jane, kim = take_in(tmp_path / "in", tmp_path / "work")
+    assert (jane.problem, kim.problem) == ("jane: cannot be read (RecursionError)", "")
+    assert kim.answers.regions
+
+
+def test_a_manifest_too_deep_for_the_journal_is_passed_over(tmp_path: Path, stubs: dict[str, str]) -> None:
+    home = tmp_path / "in" / "jane"
+    home.mkdir(parents=True)
+    (home / "vit.py").write_text(stubs["vit.py"], encoding="utf-8")
+    for depth, kept in ((1, True), (700, False)):
+        text = '{"verdicts": ' + "[" * depth + "]" * depth + "}"
+        (home / "manifest.json").write_text(text, encoding="utf-8")
+        (jane,) = take_in(tmp_path / "in", tmp_path / "work")
+        assert bool(jane.manifest) == kept
+
+
 def test_a_full_disk_is_nobodys_fault_who_handed_in(
     tmp_path: Path, stubs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,6 +562,8 @@ def test_rosters_are_read_as_platforms_write_them(tmp_path: Path, encoding: str,
         ("id,name\ns1,A\ns1,B\n", "line 3: expected each id once, got s1 again"),
         ("id\n../../etc\n", "line 2: expected an id that can name a file"),
         ("", "expected a column 'id'"),
+        ('id,name\ns1,"Jane\ns2,Kim\n', r"expected a CSV file, got roster.csv \(unexpected end of data\)"),
+        ('id,name\ns1,"Jane\nLi"\ns1,Kim\n', "line 4: expected each id once, got s1 again"),
     ],
 )
 def test_a_roster_that_cannot_be_used_is_an_error(tmp_path: Path, text: str, message: str) -> None:
@@ -548,6 +580,15 @@ def test_a_roster_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     path.write_text(f"id,name\n1,{'x' * 200_000}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"roster: expected a CSV file, got roster\.csv \(field larger than"):
         read_roster(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_quoted_cell_of_a_roster_may_span_lines(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "roster.csv"
+    rows = ["id,name,section", 's1,"Anna', 'Maria Li","A', 'morning"', "s2,Bo Xu,B", ""]
+    path.write_bytes(end.join(rows).encode())
+    found = [(person.id, person.name, person.section) for person in read_roster(path)]
+    assert found == [("s1", "Anna Maria Li", "A morning"), ("s2", "Bo Xu", "B")]
 
 
 def test_a_roster_that_is_not_there_is_an_error(tmp_path: Path) -> None:

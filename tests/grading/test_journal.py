@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -55,6 +56,31 @@ def test_every_line_is_on_the_disk_before_it_counts(tmp_path: Path, monkeypatch:
             kept.append(RECORD)
             assert len(synced) == number + 1
             assert len(journal.read(tmp_path / "journal.jsonl")) == number + 1
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_the_journal_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "journal.jsonl", os.write
+    with Journal(path) as kept:
+        kept.append(RECORD)
+        sizes = [10, -1]
+
+        def full(file: int, data: bytes) -> int:
+            size = sizes.pop(0)
+            if size < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(file, data[:size])
+
+        with monkeypatch.context() as patch:
+            patch.setattr(journal.os, "write", full)
+            with pytest.raises(OSError, match="No space left"):
+                kept.append(RECORD)
+        assert len(kept.entries) == len(journal.read(path)) == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(journal.os, "write", lambda file, data: real(file, data[:7]))
+            kept.append(RECORD)
+    assert len(journal.read(path)) == 2
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import subprocess
@@ -17,10 +18,11 @@ from typer.testing import CliRunner
 from cs_transformers.checks import EXERCISES
 from cs_transformers.checks.refresh import mistakes_of
 from cs_transformers.cli import app
-from cs_transformers.grading import run, work
+from cs_transformers.grading import explain, run, work
 from cs_transformers.grading.explain import changes, explain_verdict
+from cs_transformers.grading.journal import Journal
 from cs_transformers.grading.judging import Judge
-from cs_transformers.grading.model import Classroom
+from cs_transformers.grading.model import Classroom, Person, Student
 from cs_transformers.grading.sandbox import SandboxError
 from cs_transformers.grading.work import Workshop
 
@@ -154,6 +156,49 @@ def test_what_cannot_be_graded_leaves_no_run_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "grades").exists()
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "stopped; the same command with --resume goes on"),
+        (OSError(errno.ENOSPC, "No space left on device"), 3, "left on device; mend it, then the same command"),
+        (SandboxError("no sandbox here"), 3, "cst: no sandbox here"),
+    ],
+)
+def test_a_run_that_breaks_off_says_how_it_goes_on(
+    error: BaseException, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(run, "grade", breaks)
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["grade", str(tmp_path), "--no-nbval"])
+    assert result.exit_code == code
+    assert said in result.output
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "class" / "jane").mkdir(parents=True)
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(PermissionError, match=r"cst grade: cannot write in .*grades .*choose a folder"):
+        run.grade(tmp_path / "class", tmp_path / "file" / "grades", nbval=False)
+
+
+def test_a_run_of_a_course_with_other_exercises_goes_on_with_those_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "class" / "jane").mkdir(parents=True)
+    with Journal(tmp_path / "grades" / "journal.jsonl") as kept:
+        kept.write("run", {"key": "00", "graded": ["0.9", "1.4"]})
+
+    def begins(_journal: Journal, _out: Path, graded: list[str], *_: object) -> None:
+        raise KeyboardInterrupt(graded)
+
+    monkeypatch.setattr(run, "_Run", begins)
+    with pytest.raises(KeyboardInterrupt) as begun:
+        run.grade(tmp_path / "class", tmp_path / "grades", nbval=False, resume=True)
+    assert begun.value.args == (["1.4"],)
+
+
 def test_a_verdict_can_be_explained_and_comes_out_again(graded: tuple) -> None:
     folder, people, _ = graded
     wrong = next(pupil for pupil in people if not isinstance(pupil.knows[SAMPLE[3]], str))
@@ -170,11 +215,22 @@ def test_a_verdict_can_be_explained_and_comes_out_again(graded: tuple) -> None:
         explain_verdict(folder / "class", "s000", "1.1")
 
 
+def test_an_id_is_found_in_letters_of_any_case_where_only_one_fits() -> None:
+    people = {id: Student(Person(id)) for id in ("ada", "s1x", "S1X")}
+    found = Classroom([], people)
+    assert explain._student(found, " Ada ") is people["ada"]
+    assert explain._student(found, "S1X") is people["S1X"]
+    for unclear in ("S1x", "ad"):
+        with pytest.raises(ValueError, match=f"expected an id of the class such as .*, got '{unclear}'"):
+            explain._student(found, unclear)
+
+
 def test_explaining_on_the_command_line_shows_the_code_and_the_reason(graded: tuple) -> None:
     folder, people, _ = graded
     wrong = next(pupil for pupil in people if not isinstance(pupil.knows[SAMPLE[3]], str))
-    shown = CliRunner().invoke(app, ["explain", str(folder / "grades"), wrong.id, SAMPLE[3]])
+    shown = CliRunner().invoke(app, ["explain", str(folder / "grades"), wrong.id.upper(), SAMPLE[3]])
     assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith(f"{wrong.id} {SAMPLE[3]}: ")
     assert wrong.knows[SAMPLE[3]].diagnosis in shown.output
     assert "the run says the same" in shown.output
 
