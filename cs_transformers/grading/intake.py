@@ -79,15 +79,17 @@ def take_in(
                 if isinstance(error, OSError) and error.errno in FAULTS_OF_THE_MACHINE:
                     raise  # a full disk is nobody's fault who is graded
                 shutil.rmtree(home / str(attempt), ignore_errors=True)
-                problem, nothing = "it could not be taken in", Answers()
-                why = (f"{problem}: {type(error).__name__}: {' '.join(str(error).split())[:200]}",)
-                digest = digest_of(nothing, {})
-                taken.append(
-                    Submission(person, attempt, delivery.source, digest, nothing, incidents=why, problem=problem)
-                )
+                taken.append(_broken(person, attempt, delivery.source, error))
         for delivery in deliveries:
             vars(delivery).pop("contents", None)  # what is taken in lies on the disk now
     return taken
+
+
+def _broken(person: Person, attempt: int, source: str, error: Exception) -> Submission:
+    """An attempt that the taking in broke on; why is for the instructor alone."""
+    problem, nothing = "it could not be taken in", Answers()
+    why = f"{problem}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return Submission(person, attempt, source, digest_of(nothing, {}), nothing, incidents=(why,), problem=problem)
 
 
 def course_files(package: Path = PACKAGE) -> dict[str, str]:

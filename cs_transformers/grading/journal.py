@@ -54,7 +54,9 @@ class Journal:
 
     def close(self) -> None:
         """Close the file and let other runs have it."""
-        os.close(self._file)
+        with self._lock:
+            os.close(self._file)
+            self._file = -1  # a thread that writes late must not reach whatever file gets this number next
 
     def append(self, record: Record) -> None:
         """Keep the verdict on one exercise.

@@ -225,12 +225,10 @@ class _Run:
         else:
             workshops = [Workshop(self._make_judge, self.judge)]
             workshops += [Workshop(self._make_judge) for _ in range(min(jobs, len(tasks)) - 1)]
-            _grade_here(tasks, workshops, keep, meter.finish)
+            _grade_here(tasks, workshops, keep, meter)
 
 
-def _grade_here(
-    tasks: list[Task], made: list[Workshop], done: Callable[[Result], None], finished: Callable[[Task], None]
-) -> None:
+def _grade_here(tasks: list[Task], made: list[Workshop], done: Callable[[Result], None], meter: _Meter) -> None:
     """Do tasks in a thread for each workshop; the first error of the run itself ends it."""
     workshops: queue.SimpleQueue[Workshop] = queue.SimpleQueue()
     for workshop in made:
@@ -240,7 +238,7 @@ def _grade_here(
         workshop = workshops.get()
         try:
             workshop.perform(task, done)
-            finished(task)
+            meter.finish(task)
         finally:
             workshops.put(workshop)
 
@@ -253,6 +251,7 @@ def _grade_here(
             except BaseException:
                 for workshop in made:
                     workshop.stopped = True  # each ends after the exercise it is at
+                meter.stopping()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     finally:
@@ -273,6 +272,11 @@ class _Meter:
         name = result.notebook if isinstance(result, NotebookRun) else result.exercise
         with self._lock:
             self._move(result.student, _weight(name), name)
+
+    def stopping(self) -> None:
+        """Say that the run ends as soon as what is under way has ended."""
+        with self._lock:
+            self._progress(self._done, self._all, "stopping after this exercise")
 
     def finish(self, task: Task) -> None:
         """Count what a task turned out not to need: a notebook in which nothing of the student's passed, say."""

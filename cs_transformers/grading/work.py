@@ -66,7 +66,7 @@ class Workshop:
     def __init__(self, make_judge: Callable[[], Judge], judge: Judge | None = None) -> None:
         self._make = make_judge
         self.judge = judge or make_judge()
-        self.stopped = False
+        self.stopped = self.closed = False
         self._stage: NotebookStage | None = None
 
     @property
@@ -77,12 +77,16 @@ class Workshop:
         return self._stage
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes; what an exercise under way gives then counts no more."""
+        self.closed = True
+        self._end()
+
+    def _end(self) -> None:
         self.judge.close()
         self.judge.sandbox.close()
 
     def _renew(self) -> None:
-        self.close()
+        self._end()
         self.judge, self._stage = self._make(), None
 
     def perform(self, task: Task, done: Callable[[Result], None]) -> None:
@@ -95,6 +99,8 @@ class Workshop:
         passed = list(task.passed)
 
         def keep(result: Result) -> None:
+            if self.closed:
+                return
             if isinstance(result, Record) and result.state == "passed":
                 passed.append(result.exercise)
             done(result)
@@ -136,6 +142,8 @@ class Workshop:
                 return grade()
             except Exception as error:  # a fault of the grader or the machine: try once more with a fresh one
                 reason = f"{type(error).__name__}: {error}"
+                if self.closed:
+                    break
                 self._renew()
         return Trouble(task.submission.person.id, id, " ".join(reason.split())[:500])
 

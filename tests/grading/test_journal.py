@@ -83,6 +83,16 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_the_journal_whole(
     assert len(journal.read(path)) == 2
 
 
+def test_a_thread_that_writes_after_the_end_writes_nowhere(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.jsonl") as kept:
+        kept.append(RECORD)
+    another = (tmp_path / "another.txt").open("wb", buffering=0)  # it gets the number of the journal's file
+    with another, pytest.raises(OSError, match="Bad file descriptor"):
+        kept.append(RECORD)
+    assert (tmp_path / "another.txt").read_bytes() == b""
+    assert len(journal.read(tmp_path / "journal.jsonl")) == 1
+
+
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text('{"kind": "run"}\n{"kind": \n{"kind": "class"}\n', encoding="utf-8")

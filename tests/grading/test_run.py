@@ -353,6 +353,32 @@ def test_recipes_train_on_the_mended_tree_of_what_has_passed(author: Author) -> 
     assert asked == [("1.1", ()), ("1.4", ()), ("4.6", ("1.1", "1.2"))]
 
 
+def test_a_workshop_that_is_closed_under_way_gives_no_verdict_and_makes_no_judge(author: Author) -> None:
+    made, kept = [], []
+
+    class Ended:
+        sandbox = property(lambda self: self)
+
+        def __init__(self) -> None:
+            made.append(self)
+
+        def grade(self, submission: object, id: str) -> object:
+            workshop.close()  # what its processes would give by now is a verdict on their end
+            if id == "1.4":
+                raise OSError("the worker is gone")
+            return run.Record(submission.person.id, id, "stopped")
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    submission = run.Submission(run.Person("s1"), 1, "x", "d", author.solved)
+    for id in ("1.1", "1.4"):
+        workshop = Workshop(Ended)
+        workshop.perform(work.Task(submission, (id,), (), (id,)), kept.append)
+    assert kept == []
+    assert len(made) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
