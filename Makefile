@@ -17,11 +17,12 @@ help:  ## show this list
 setup: $(VENV)/.ready  ## make the virtual environment and install the course into it
 
 $(VENV)/.ready: pyproject.toml
+	@echo "Setting up $(VENV): PyTorch and what belongs to it, about 6 GB, some minutes. Done once."
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet $(PIP_ARGS) --editable '.[all]'
 	@touch $@
 
-run: setup  ## run the core course on the embedded data and show the table of exercises
+run: setup  ## run the ten notebooks on the embedded data and show the table of exercises
 	@PATH="$(BIN):$$PATH" $(VENV)/bin/cst run
 
 test: setup test-units test-learning test-notebooks  ## prove it: units, learning, notebooks (under 15 minutes on 2 cores)

@@ -44,7 +44,8 @@ def inline(
     if out is not None:
         disputes = disputes_in(grades) if settle else None
         written = pages.write(classroom, out, graders, shared=shared, again=again, disputes=disputes)
-        print(f"pages written: {len(written) - 1}; {written[-1]} lists them")
+        nothing = "" if len(written) > 1 else "; no text of this run is to be read"
+        print(f"pages written: {len(written) - 1}; {written[-1]} lists them{nothing}")
     raise typer.Exit(WRONG if problems else 0)
 
 

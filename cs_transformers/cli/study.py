@@ -32,11 +32,13 @@ def run(
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         for path in paths:
+            if not console.is_terminal:  # no bar there: a line says how far it is
+                console.print(path.stem)
             task = progress.add_task(path.stem, total=course_run.count_cells(path))
             runs.append(course_run.run_notebook(path, out, lambda _, task=task: progress.advance(task)))
             progress.update(task, completed=progress.tasks[task].total)
     table = verdict_table("exercises")
-    verdicts = [verdict for one in runs for verdict in one.verdicts.values()]
+    verdicts = [verdict for one in runs for verdict in course_run.all_verdicts(one)]
     for verdict in verdicts:
         add_verdict(table, verdict)
     console.print(table)

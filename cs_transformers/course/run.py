@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cs_transformers.checks import EXERCISES, NOTEBOOKS, edition, tree
+from cs_transformers import checks
+from cs_transformers.checks import EXERCISES, edition, tree
 from cs_transformers.checks.front import RECORD
 from cs_transformers.checks.verdict import Verdict
 from cs_transformers.course import notebooks
@@ -139,7 +140,7 @@ def write_index(runs: list[NotebookRun], out: Path) -> Path:
         name = html.escape(run.name)
         title = f'<a href="{name}.html">{name}</a>' if run.page else name
         rows.append(f'<tr><th colspan="4">{title}</th></tr>')
-        for verdict in run.verdicts.values():
+        for verdict in all_verdicts(run):
             cells = (verdict.id, verdict.symbol, verdict.state, points_text(verdict))
             rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         rows += [f'<tr><td colspan="4">{html.escape(problem)}</td></tr>' for problem in run.problems]
@@ -160,6 +161,31 @@ def points_text(verdict: Verdict) -> str:
     return ", ".join(part for part in (code, text) if part)
 
 
+def all_verdicts(run: NotebookRun) -> list[Verdict]:
+    """Give a verdict on every exercise of a notebook that ran, in the course's order.
+
+    Args:
+        run: What became of the notebook.
+
+    Returns:
+        The verdicts of its check cells; a text has no such cell and is looked up; code whose cell left no verdict,
+        since the run broke off before it, is *stopped*.
+    """
+    release, found = edition.load(tree.PACKAGE), []
+    for one in EXERCISES.values():
+        if one.notebook != run.name[:2] or not release.asks(one.id):
+            continue
+        if one.id in run.verdicts:
+            found.append(run.verdicts[one.id])
+        elif one.parts:
+            points, review = sum(one.parts.values()), sum(one.rubric.values())
+            reason = ["its check cell left no verdict in this run"]
+            found.append(Verdict(one.id, one.symbol, "stopped", out_of=points, review=review, lines=reason))
+        else:
+            found.append(checks.run(one.id))
+    return found
+
+
 def all_solved(runs: list[NotebookRun]) -> bool:
     """Tell whether every automatic exercise of the notebooks that ran has passed and no cell failed.
 
@@ -169,12 +195,8 @@ def all_solved(runs: list[NotebookRun]) -> bool:
     Returns:
         True if so; an exercise whose check cell left no verdict counts as not passed.
     """
-    ran = {run.name[:2] for run in runs}
-    seen = {id: verdict for run in runs for id, verdict in run.verdicts.items()}
-    release = edition.load(tree.PACKAGE)
-    to_write = [one for one in EXERCISES.values() if release.asks(one.id)]
-    wanted = [one.id for one in to_write if one.parts and one.notebook in ran and one.notebook in NOTEBOOKS]
-    return not any(run.problems for run in runs) and all(id in seen and seen[id].passed for id in wanted)
+    wanted = [verdict for run in runs for verdict in all_verdicts(run) if verdict.out_of]
+    return not any(run.problems for run in runs) and all(verdict.passed for verdict in wanted)
 
 
 PAGE = """<!DOCTYPE html>

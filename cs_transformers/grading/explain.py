@@ -50,6 +50,9 @@ def explain_verdict(out: Path, student: str, id: str, *, require_sandbox: bool =
     found = _student(classroom, student)
     if found.submission is None:
         raise ValueError(f"cst explain: expected somebody who handed in, got {student}, who is absent")
+    if one.id not in classroom.exercises:
+        graded = ", ".join(classroom.exercises)
+        raise ValueError(f"cst explain: expected an exercise that this run graded ({graded}), got {one.id}")
     with Judge(key=bytes.fromhex(classroom.key), sandbox=Sandbox(require=require_sandbox)) as judge:
         try:
             passed = [ex for ex, record in found.records.items() if record.state == "passed" and not trains(ex)]

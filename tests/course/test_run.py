@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cs_transformers.checks import EXERCISES
 from cs_transformers.checks.verdict import Verdict
 from cs_transformers.course import run as course_run
 
@@ -57,7 +58,8 @@ def test_a_cell_beyond_its_limit_ends_the_run_of_its_notebook(tmp_path: Path, mo
     monkeypatch.setattr(course_run.notebooks, "CELL_SECONDS", 5)
     path = write(tmp_path, "01_attention", "print('quick')", "import time; time.sleep(600)", "print('never')")
     run = course_run.run_notebook(path, tmp_path / "run")
-    assert run.problems[0] == "cell 1: still running after 5 s; later cells did not run"
+    expected = "cell 1: still running after 5 s (an endless loop, or a busy machine: run this notebook again alone); "
+    assert run.problems[0] == expected + "later cells did not run"
     assert "quick" in run.page.read_text(encoding="utf-8")
 
 
@@ -98,6 +100,18 @@ def test_a_missing_verdict_or_a_problem_is_not_solved(runs: tuple) -> None:
     assert not course_run.all_solved(runs[0])
     only = course_run.NotebookRun("01_attention", verdicts={"1.1": PASSED})
     assert not course_run.all_solved([only]), "the other exercises of 01 left no verdict"
+
+
+def test_every_exercise_of_a_notebook_has_a_verdict_even_when_its_cell_did_not_run(tmp_path: Path) -> None:
+    run = course_run.NotebookRun("07_translation", verdicts={"7.2": Verdict("7.2", "x", "passed", points=6, out_of=6)})
+    found = course_run.all_verdicts(run)
+    assert [one.id for one in found] == [one.id for one in EXERCISES.values() if one.notebook == "07"]
+    assert sum(one.out_of + one.review for one in found) == 25
+    states = {one.id: one.state for one in found}
+    assert (states["7.1"], states["7.2"]) == ("stopped", "passed")
+    assert states["7.6"] in ("awaiting review", "not attempted"), "a text has no check cell"
+    page = course_run.write_index([run], tmp_path).read_text(encoding="utf-8")
+    assert all(f"<td>{one.id}</td>" in page for one in found)
 
 
 def test_lines_that_are_no_verdict_are_passed_over(tmp_path: Path) -> None:

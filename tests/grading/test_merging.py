@@ -125,7 +125,15 @@ def test_the_command_reports_disputes_and_writes_pages_to_settle_them(grades: Pa
     assert "graders disagree: Tina 0, Udo 1" in output
     code, output = invoke(grades, "--settle", "-o", tmp_path / "settle")
     assert "pages written: 1" in output
+    assert "no text" not in output
     assert (tmp_path / "settle" / "6.2_settle.html").is_file()
+
+
+def test_the_command_says_when_there_is_no_text_to_read(grades: Path, tmp_path: Path) -> None:
+    code, output = invoke(grades, "--settle", "-o", tmp_path / "settle")
+    assert code == 0
+    assert output.startswith("pages written: 0; ")
+    assert output.endswith("; no text of this run is to be read\n")
 
 
 def test_the_command_says_what_it_needs(grades: Path, tmp_path: Path) -> None:

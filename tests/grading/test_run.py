@@ -211,6 +211,8 @@ def test_a_verdict_can_be_explained_and_comes_out_again(graded: tuple) -> None:
         explain_verdict(folder / "grades", "nobody", "1.1")
     with pytest.raises(ValueError, match="expected somebody who handed in, got s999"):
         explain_verdict(folder / "grades", "s999", "1.1")
+    with pytest.raises(ValueError, match=r"expected an exercise that this run graded \(.*1\.4.*\), got 3\.5"):
+        explain_verdict(folder / "grades", wrong.id, "3.5")
     with pytest.raises(ValueError, match="of a run"):
         explain_verdict(folder / "class", "s000", "1.1")
 
