@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import platform
 import re
+import symtable
 import sys
 import traceback
 from pathlib import Path
@@ -81,8 +82,10 @@ def _prepare(shell: Any) -> None:
 class StubStops:
     """Turns a stub's NotImplementedError into one line, and lets *Run All* go on.
 
-    A later cell that needs a name which the stopped cell would have made says so too, instead of failing with a
-    NameError that points away from the cause.
+    The names that the stopped cell would have bound are taken away, lest a later cell go on with what an earlier
+    section left under the same name. A later cell that needs one of them says so, instead of failing with a NameError
+    that points away from the cause. Before the stopped cell runs again it gets back what was taken away: it may read
+    a name before it binds it.
 
     Args:
         shell: The kernel's InteractiveShell.
@@ -90,47 +93,103 @@ class StubStops:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.source = ""
+        self.cell, self.source = "", ""
         self.handled: BaseException | None = None
         self.waiting: dict[str, str] = {}  # name -> the exercise that keeps it from existing
+        self.aside: dict[str, tuple[str, Any]] = {}  # name -> the cell that took it away, what it was
+        self.lent: dict[str, Any] = {}  # what the running cell got back
         shell.set_custom_exc((NotImplementedError, NameError), self._handle)
         shell.events.register("pre_run_cell", self._before)
         shell.events.register("post_run_cell", self._after)
 
     def _before(self, info: Any) -> None:
-        self.source, self.handled = info.raw_cell or "", None
+        raw, self.handled = info.raw_cell or "", None
+        try:
+            self.source = self.shell.transform_cell(raw)  # lines of magics become Python, as the traceback counts them
+        except Exception:  # IPython itself will say what is wrong with it
+            self.source = ""
+        self.cell = getattr(info, "cell_id", None) or raw  # not every frontend numbers its cells
+        names, own = self.shell.user_ns, {name for name, (cell, _) in self.aside.items() if cell == self.cell}
+        self.lent = {name: self.aside[name][1] for name in own if name not in names}
+        names.update(self.lent)
 
     def _after(self, result: Any) -> None:
+        if result.success:
+            for name in _bound(self.source):
+                self.waiting.pop(name, None)
+                self.aside.pop(name, None)
+            return
+        for name, value in self.lent.items():  # what the cell did not renew is as old as before
+            if self.shell.user_ns.get(name, self) is value:
+                del self.shell.user_ns[name]
         if self.handled is not None and result.error_in_exec is self.handled:
             result.error_in_exec = None  # the reply says ok, so the frontend runs the next cell
-        elif result.success:
-            for name in _assigned(self.source):
-                self.waiting.pop(name, None)
 
     def _handle(self, shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: int | None = None) -> None:
+        frames = list(traceback.walk_tb(trace))
         if isinstance(error, NotImplementedError) and (found := re.match(r"exercise (\d+\.\d+)", str(error))):
             exercise = found.group(1)
-            frame = traceback.extract_tb(trace)[-1]
-            print(f"{error} ({_short(frame.filename)}, line {frame.lineno})")
-        elif isinstance(error, NameError) and getattr(error, "name", None) in self.waiting:
+            print(f"{error} ({_short(frames[-1][0].f_code.co_filename)}, line {frames[-1][1]})")
+        elif self._is_missed(error) and frames[-1][0].f_globals is shell.user_ns:
             exercise = self.waiting[error.name]
             print(f"this cell needs {error.name}, which waits for exercise {exercise}")
         else:
             shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
             return
         self.handled = error
-        self.waiting.update(dict.fromkeys(_assigned(self.source), exercise))
+        self._take_away(exercise, next((line for frame, line in frames if frame.f_globals is shell.user_ns), 0))
+
+    def _is_missed(self, error: BaseException) -> bool:
+        return isinstance(error, NameError) and getattr(error, "name", None) in self.waiting
+
+    def _take_away(self, exercise: str, line: int) -> None:
+        """Remove what the cell that stopped in a line would have bound from there on."""
+        for name in _bound(self.source, line):
+            self.waiting[name] = exercise
+            if name in self.shell.user_ns:
+                self.aside[name] = (self.cell, self.shell.user_ns.pop(name))
 
 
-def _assigned(source: str) -> set[str]:
-    """Return the names that a cell binds at its top level, imports aside."""
+def _bound(source: str, line: int = 0) -> set[str]:
+    """Return the names that a cell binds from the statement in a line on, imports aside.
+
+    Names that the cell has bound before are among them where a later statement goes on filling them.
+    """
     try:
-        tree = ast.parse(source)
-    except SyntaxError:  # a cell of magics binds nothing that we could wait for
+        statements = ast.parse(source).body
+    except (SyntaxError, ValueError):
         return set()
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} | {
-        node.name for node in tree.body if isinstance(node, ast.FunctionDef)
-    }
+    done = [statement for statement in statements if (statement.end_lineno or 0) < line]
+    left = statements[len(done) :]
+    before = set().union(*map(_names, done))
+    bound = set().union(*map(_names, left)) | (before & set().union(*map(_filled, left)))
+    return {name for name in bound if not name.startswith("_")}  # IPython has a use of its own for those
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds for later cells: none from inside a function or a comprehension."""
+    table = symtable.symtable(ast.unparse(statement), "cell", "exec")
+    return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned()}
+
+
+def _filled(statement: ast.stmt) -> set[str]:
+    """Return the names of what a statement may change without binding it, as ``a[0] = 1`` and ``a.append(1)`` do."""
+    changed: list[ast.AST] = []
+    for node in ast.walk(statement):
+        match node:
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                changed.append(node)
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):  # called for its effect
+                changed.append(method)
+            case ast.For():  # the loop may fill what it goes over
+                changed += [child for child in ast.walk(node.iter) if isinstance(child, ast.Name)]
+    return {root.id for root in map(_root, changed) if isinstance(root, ast.Name)}
+
+
+def _root(node: ast.AST) -> ast.AST:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
 
 
 def _short(filename: str) -> str:

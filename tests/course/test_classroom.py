@@ -74,6 +74,102 @@ def test_other_errors_stay_errors(run: tuple[list, Path]) -> None:
     assert text_of(cells[8]) == "NotImplementedError"
 
 
+SUM = """\
+seen, start_of = [], 5
+for part in range(2):
+    seen.append(part)
+    total = total + stub.attend()
+weights = total
+"""
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What cells say when names of an earlier section stand there still, then with a mistake, then solved."""
+    home = tmp_path_factory.mktemp("again")
+    body = "raise NotImplementedError('exercise 1.6 is not written yet')"
+    (home / "stub.py").write_text(f"def attend():\n    {body}\n\n\ndef lost():\n    return weights\n", encoding="utf-8")
+    rewrite = "stub.attend = lambda: {}"
+    cells = {
+        "set-up": "from cs_transformers.course.classroom import start; start('01')",
+        "names": "import stub\nweights, total, part = 1, 10, 'mine'",
+        "stopped": SUM,
+        "weights": "print(weights)",
+        "total": "print(total)",
+        "seen": "print(seen)",
+        "start_of": "print(start_of)",
+        "lost": "stub.lost()",
+        "again": SUM,
+        "still": "print(weights)",
+        "mistake": rewrite.format("1 / 0"),
+        "wrong": SUM,
+        "old": "print(weights)",
+        "solved": rewrite.format("7"),
+        "right": SUM,
+        "end": "print(weights, total, seen, part)",
+    }
+    notebook = nbformat.v4.new_notebook(cells=code(*cells.values()))
+    notebooks.execute(notebook, home)
+    return {name: text_of(cell) for name, cell in zip(cells, notebook.cells, strict=True)}
+
+
+def test_a_stopped_cell_takes_away_what_an_earlier_section_left_under_its_names(twice: dict[str, str]) -> None:
+    assert twice["stopped"].startswith("exercise 1.6 is not written yet")
+    assert twice["weights"] == "this cell needs weights, which waits for exercise 1.6\n"
+    assert twice["total"] == "this cell needs total, which waits for exercise 1.6\n"
+    assert twice["seen"] == "this cell needs seen, which waits for exercise 1.6\n", "the loop had only begun to fill it"
+    assert twice["start_of"] == "5\n", "this one was ready before the cell stopped"
+
+
+def test_a_cell_that_reads_a_name_and_binds_it_runs_again_once_solved(twice: dict[str, str]) -> None:
+    assert twice["again"] == twice["stopped"]
+    assert twice["still"] == twice["weights"]
+    assert twice["wrong"] == "ZeroDivisionError"
+    assert twice["old"] == twice["weights"], "a cell with a mistake renews nothing"
+    assert twice["end"] == "24 24 [0, 1] 1\n"
+
+
+def test_a_name_that_is_missing_in_a_file_is_an_error_though_a_cell_waits_for_its_namesake(
+    twice: dict[str, str],
+) -> None:
+    assert twice["lost"] == "NameError"
+
+
+def test_a_cell_with_an_id_gets_its_names_back_also_when_it_was_edited() -> None:
+    shell = SimpleNamespace(
+        set_custom_exc=lambda *_: None,
+        events=SimpleNamespace(register=lambda *_: None),
+        transform_cell=str,
+        user_ns={"total": 10},
+    )
+    stops = classroom.StubStops(shell)
+    stops._before(SimpleNamespace(raw_cell="total = f(total)", cell_id="a"))
+    stops._take_away("1.6", 1)
+    assert shell.user_ns == {}
+    stops._before(SimpleNamespace(raw_cell="total += 1", cell_id="b"))
+    assert shell.user_ns == {}, "another cell must wait"
+    stops._before(SimpleNamespace(raw_cell="# edited\ntotal = f(total)", cell_id="a"))
+    assert shell.user_ns == {"total": 10}
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "bound"),
+    [
+        ("a = [b for b in c]", 1, {"a"}),
+        ("import a\nfrom b import c", 1, set()),
+        ("def f(x):\n    y = x", 1, {"f"}),
+        ("a = 1\nb = 2\nc = 3", 2, {"b", "c"}),
+        ("a = {}\nfor b in c:\n    a[b] = d", 3, {"a", "b"}),
+        ("a = {}\nfor b in a.values():\n    b.append(d)", 3, {"a", "b"}),
+        ("a = f()\nprint(a)", 2, set()),
+        ("_, a = f()", 1, {"a"}),
+        ("a = ", 1, set()),
+    ],
+)
+def test_what_a_stopped_cell_would_have_bound(source: str, line: int, bound: set[str]) -> None:
+    assert classroom._bound(source, line) == bound
+
+
 def test_an_answer_is_rendered_and_kept(run: tuple[list, Path]) -> None:
     cells, home = run
     assert text_of(cells[9]) == "Because **images** are local: 이유."
@@ -108,7 +204,10 @@ def test_paths_outside_the_course_are_cut_to_their_names() -> None:
 
 def test_a_name_bound_again_no_longer_waits() -> None:
     shell = SimpleNamespace(
-        set_custom_exc=lambda *_: None, events=SimpleNamespace(register=lambda *_: None), showtraceback=None
+        set_custom_exc=lambda *_: None,
+        events=SimpleNamespace(register=lambda *_: None),
+        transform_cell=str,
+        user_ns={},
     )
     stops = classroom.StubStops(shell)
     stops.waiting = {"x": "1.1"}
