@@ -51,8 +51,14 @@ def start(notebook: str) -> None:
     print(
         f"notebook {notebook} is ready: python {versions['python']}, torch {versions['torch'].split('+')[0]}, {device}"
     )
-    if in_colab() and "MyDrive" not in course_home().parts:
-        home = course_home()
+    if in_colab():
+        _say_where(course_home())
+
+
+def _say_where(home: Path) -> None:
+    if "MyDrive" in home.parts:
+        print(f"Your work is in {home}, on your Google Drive: it stays when the session ends.")
+    else:
         print(f"Your work is in {home}, which Colab deletes when the session ends. To keep it, set USE_DRIVE = True")
         print(f"above before you begin, or copy it once Drive is mounted: !cp -r {home} drive/MyDrive/")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -194,6 +196,50 @@ def test_outside_a_notebook_start_only_reports(capsys: pytest.CaptureFixture, mo
     monkeypatch.setattr("IPython.get_ipython", lambda: None)
     classroom.start("03")
     assert capsys.readouterr().out.startswith("notebook 03 is ready")
+
+
+@pytest.mark.parametrize(
+    ("home", "told"),
+    [
+        ("drive/MyDrive/transformers", "on your Google Drive: it stays when the session ends.\n"),
+        ("transformers", "which Colab deletes when the session ends. To keep it, set USE_DRIVE = True\n"),
+    ],
+)
+def test_in_colab_start_says_where_the_work_lies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path, home: str, told: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    monkeypatch.setattr(classroom, "course_home", lambda: tmp_path / home)
+    classroom.start("01")
+    assert f"Your work is in {tmp_path / home}, {told}" in capsys.readouterr().out
+
+
+def test_elsewhere_start_says_nothing_of_colab(capsys: pytest.CaptureFixture) -> None:
+    classroom.start("01")
+    assert "Your work" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["cs_transformers", "elsewhere"])
+def test_the_command_line_typed_above_the_course_says_where_to_go(tmp_path: Path, name: str) -> None:
+    (tmp_path / "cs_transformers" / name).mkdir(parents=True)  # no package: only a folder that bears its name
+    package = classroom.course_home() / "cs_transformers"
+    code = f"""
+import importlib.util, runpy, sys
+class Installed:  # as an editable installation finds the package's modules, whatever the package itself is
+    def find_spec(name, path=None, target=None):
+        if name == "cs_transformers.__main__":
+            return importlib.util.spec_from_file_location(name, {str(package / "__main__.py")!r})
+sys.path.insert(0, "")
+sys.meta_path.append(Installed)
+runpy.run_module("cs_transformers", run_name="__main__")
+"""
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    there = f"cd {tmp_path / name}" if name == "cs_transformers" else "cd to the folder that holds notebooks"
+    assert run.stderr.startswith(f"cst: {tmp_path} is not the course's folder; type this first: {there}")
+    assert run.returncode == 2
+    assert len(run.stderr.splitlines()) == 1
 
 
 def test_paths_outside_the_course_are_cut_to_their_names() -> None:
