@@ -27,18 +27,23 @@ SETUP_CELL = """\
 import io, os, pathlib, shutil, sys, urllib.request, zipfile
 RELEASE_URL, FOLDER = "", "transformers"  # Colab: where the course comes from, the folder it gets
 USE_DRIVE = False                         # Colab: True keeps your work on your Google Drive
-here, name = pathlib.Path.cwd(), str(FOLDER)
+here, name, package = pathlib.Path.cwd(), str(FOLDER), "cs_transformers/__init__.py"
 if USE_DRIVE and "google.colab" in sys.modules:
     from google.colab import drive; drive.mount(str(here / "drive"))
 base = next((p for p in [here / "drive" / "MyDrive"] if p.is_dir()), here)  # on Drive wherever it is mounted
-home = next((p for p in [base / name, here / name, here, *here.parents] if (p / "cs_transformers").is_dir()), None)
+places = [base / name, here / name, here, *here.parents, base / "cs_transformers", here / "cs_transformers"]
+home = next((p for p in places if (p / package).is_file()), None)
+lost = f"expected {package} in {here}, above it or in {base / name}; found {sorted(os.listdir(base))[:9]}"
 if home is None and RELEASE_URL:  # unpacked aside and renamed when whole: nothing of yours is overwritten
-    part = base / f"{name}.part"; shutil.rmtree(part, ignore_errors=True)
-    zipfile.ZipFile(io.BytesIO(urllib.request.urlopen(RELEASE_URL, timeout=60).read())).extractall(part)
-    home = next((p.parent.rename(base / name) for p in part.rglob("cs_transformers")), None); shutil.rmtree(part, True)
+    part, lost = base / f"{name}.part", f"found no course in {RELEASE_URL}"; shutil.rmtree(part, ignore_errors=True)
+    try:
+        zipfile.ZipFile(io.BytesIO(urllib.request.urlopen(RELEASE_URL, timeout=60).read())).extractall(part)
+        home = next((p.parents[1].rename(base / name) for p in part.rglob(package)), None)
+    except Exception as error:
+        lost = f"could not get the course from {RELEASE_URL} ({error})"
+    shutil.rmtree(part, ignore_errors=True)
 if home is None:
-    raise FileNotFoundError(f"expected a folder cs_transformers in {here}, above it or in {base / name}; "
-                            f"found {sorted(os.listdir(base))[:9]}: set FOLDER, or see 'Colab' in the README")
+    raise FileNotFoundError(f"{lost}: try again, ask your instructor, or upload the zip, unpack it and set FOLDER")
 sys.path[:0] = [] if str(home) in sys.path else [str(home)]
 from cs_transformers.course.classroom import start; start("{notebook}")
 """

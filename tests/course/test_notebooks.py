@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import subprocess
 import sys
 import textwrap
@@ -134,7 +135,8 @@ def test_execution_goes_on_after_an_error_and_reports_each_cell(tmp_path: Path) 
 
 def test_the_set_up_cell_is_short_and_holds_no_path() -> None:
     lines = notebooks.setup_cell("04").splitlines()
-    assert len(lines) < 20
+    assert len(lines) < 25
+    assert max(map(len, lines)) <= 120
     assert lines[-1].endswith('start("04")')
     assert not [line for line in lines if '"/' in line or "pip" in line]
 
@@ -186,6 +188,9 @@ def release(tmp_path: Path) -> str:
                 archive.write(path, top + path.relative_to(course).as_posix())
     with zipfile.ZipFile(site / "other.zip", "w") as archive:
         archive.writestr("readme.txt", "no course in here")
+    whole = (site / "course.zip").read_bytes()
+    (site / "damaged.zip").write_bytes(whole[: len(whole) // 2])
+    (site / "broken.zip").write_bytes(whole.replace(b"print('ready'", b"print('reads'"))  # stored, so its sum is wrong
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -218,7 +223,7 @@ def test_set_up_without_a_course_says_where_it_looked_and_what_is_there(tmp_path
     run = in_folder(tmp_path, cell(folder="wrong name"))
     assert run.returncode == 1
     last = run.stderr.strip().splitlines()[-1]
-    assert "FileNotFoundError: expected a folder cs_transformers in" in last
+    assert "FileNotFoundError: expected cs_transformers/__init__.py in" in last
     assert "wrong name" in last
     assert "set FOLDER" in last
     assert [path.name for path in tmp_path.iterdir()] == ["한글 폴더"], "nothing may be created"
@@ -256,17 +261,82 @@ def test_set_up_on_drive_keeps_the_course_there(tmp_path: Path, release: str) ->
 def test_an_empty_drive_or_a_wrong_folder_is_told_in_the_first_cell(tmp_path: Path) -> None:
     run = in_folder(tmp_path, STUB, cell(folder="wrong", drive=True))
     last = run.stderr.strip().splitlines()[-1]
-    assert f"or in {tmp_path / 'drive' / 'MyDrive' / 'wrong'}; found []: set FOLDER" in last
+    assert f"or in {tmp_path / 'drive' / 'MyDrive' / 'wrong'}; found []: try again, ask your instructor, or" in last
+    assert last.endswith("upload the zip, unpack it and set FOLDER")
     assert list((tmp_path / "drive" / "MyDrive").iterdir()) == [], "nothing may be created"
 
 
-def test_set_up_leaves_no_half_course_when_the_server_sends_rubbish(tmp_path: Path, release: str) -> None:
-    here = tmp_path / "content"
+TO_DO = ": try again, ask your instructor, or upload the zip, unpack it and set FOLDER"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nothing.zip", "could not get the course from {url} (HTTP Error 404: File not found)"),
+        ("damaged.zip", "could not get the course from {url} (File is not a zip file)"),
+        (
+            "broken.zip",
+            "could not get the course from {url} (Bad CRC-32 for file 'cs_transformers/course/classroom.py')",
+        ),
+        ("other.zip", "found no course in {url}"),
+    ],
+)
+def test_what_cannot_be_fetched_is_told_in_one_sentence_and_leaves_nothing(
+    tmp_path: Path, release: str, name: str, reason: str
+) -> None:
+    here, url = tmp_path / "content", release.replace("course.zip", name)
     here.mkdir()
-    run = in_folder(here, STUB, cell(release.replace("course.zip", "nothing.zip")))
+    run = in_folder(here, STUB, cell(url))
     assert run.returncode == 1
-    assert "HTTP Error 404" in run.stderr
+    assert run.stderr.strip().splitlines()[-1] == f"FileNotFoundError: {reason.format(url=url)}{TO_DO}"
+    assert run.stderr.count("Traceback") == 1, "no chain of errors"
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/course.zip", "www.example.org/course.zip"])
+def test_a_server_that_is_down_and_an_address_that_is_none_are_told_by_their_address(tmp_path: Path, url: str) -> None:
+    with socket.socket() as free:  # bound but not listening: nobody answers there
+        free.bind(("127.0.0.1", 0))
+        url = url.format(port=free.getsockname()[1])
+        run = in_folder(tmp_path, STUB, cell(url))
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"FileNotFoundError: could not get the course from {url} (")
+    assert last.endswith(TO_DO)
+    assert len(run.stderr.splitlines()) < 6
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_notebook_whose_set_up_failed_shows_a_few_lines_and_stops_there(tmp_path: Path) -> None:
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    cells = [nbformat.v4.new_code_cell(source) for source in (cell("http://127.0.0.1:9/course.zip"), "print('on')")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    with pytest.raises(CellExecutionError, match="could not get the course from http://127"):
+        NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute(stderr=subprocess.DEVNULL)
+    (output,) = notebook.cells[0].outputs
+    assert len("\n".join(output.traceback).splitlines()) < 15, "an error of the download itself takes a hundred"
+    assert notebook.cells[1].outputs == []
+
+
+@pytest.mark.parametrize("where", ["beside", "on drive", "above"])
+def test_a_clone_that_bears_the_name_of_the_package_is_looked_into(tmp_path: Path, release: str, where: str) -> None:
+    here = tmp_path / "content"
+    clone = {"beside": here, "on drive": here / "drive" / "MyDrive", "above": tmp_path}[where] / "cs_transformers"
+    tiny_course(clone)
+    (clone / "README.md").write_text("a clone", encoding="utf-8")
+    start = clone / "notebooks" if where == "above" else here
+    start.mkdir(exist_ok=True)
+    run = in_folder(start, STUB, 'sys.path.insert(0, "")', cell(release))
+    assert run.stdout.startswith(f"ready 01 {clone / 'cs_transformers'}"), run.stderr
+
+
+def test_a_folder_that_merely_bears_the_name_of_the_package_is_passed_over(tmp_path: Path, release: str) -> None:
+    here = tmp_path / "content"
+    (here / "cs_transformers" / "figures").mkdir(parents=True)
+    run = in_folder(here, STUB, 'sys.path.insert(0, "")', cell(release))
+    assert run.stdout.startswith(f"ready 01 {here / 'transformers' / 'cs_transformers'}"), run.stderr
+    assert [path.name for path in (here / "cs_transformers").iterdir()] == ["figures"]
 
 
 def test_a_course_in_a_folder_of_its_own_is_found_and_nothing_else_is_left(tmp_path: Path, release: str) -> None:
@@ -276,14 +346,6 @@ def test_a_course_in_a_folder_of_its_own_is_found_and_nothing_else_is_left(tmp_p
     assert run.stdout.startswith("ready 01 "), run.stderr
     assert [path.name for path in here.iterdir()] == ["transformers"]
     assert [path.name for path in (here / "transformers").iterdir()] == ["cs_transformers"]
-
-
-def test_a_zip_without_a_course_is_told_and_leaves_nothing(tmp_path: Path, release: str) -> None:
-    here = tmp_path / "content"
-    here.mkdir()
-    run = in_folder(here, STUB, cell(release.replace("course.zip", "other.zip")))
-    assert run.stderr.strip().splitlines()[-1].startswith("FileNotFoundError: expected a folder cs_transformers in ")
-    assert list(here.iterdir()) == []
 
 
 def test_a_drive_that_was_mounted_by_hand_is_used(tmp_path: Path, release: str) -> None:
