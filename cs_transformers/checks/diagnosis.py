@@ -2,7 +2,8 @@
 
 A mistake is kept as a fingerprint: a few fixed projections of each array it gives, and the errors it raises. An answer
 bears a mistake's mark when, in every part that the mistake changes, it gives what the mistake gives. Where mistakes
-touch different parts, an answer can bear two marks at once, and both are named.
+touch different parts, an answer can bear two marks at once, and both are named. Where it has more wrong with it than
+any known mistake, the one that reproduces its first failed part is named, if it is the only one that does.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def diagnose(
     """The mistakes whose mark an answer bears, at most one for each failed part.
 
     Where no mark fits in all parts, one that fits in all judged parts is named, unless two do: later parts mix what
-    earlier ones keep apart, so two mistakes at once leave their own marks only there.
+    earlier ones keep apart, so two mistakes at once leave their own marks only there. Where none does so either, one
+    that fits in the first failed part and would fail in no part that is right is named, unless two do.
 
     Args:
         fingerprints: Known mistakes.
@@ -103,8 +105,12 @@ def diagnose(
         candidates = [mistake for mistake in fingerprints if part in mistake.parts]
         marked = [mistake for mistake in candidates if bears(mistake, answer)]
         if not marked and judged is not None:
-            marked = [mistake for mistake in candidates if bears(mistake, answer, judged)]
-            marked = marked if len(marked) == 1 else []
+            marked = _only([mistake for mistake in candidates if bears(mistake, answer, judged)])
+        if not marked and judged is not None and part == failed[0]:
+            right = set(judged) - {*failed, OBSERVED}
+            possible = [mistake for mistake in candidates if not mistake.parts & right]
+            found += _only([mistake for mistake in possible if bears(mistake, answer, [part], exact=True)])
+            explained.add(part)
         if marked:
             widest = max(marked, key=lambda mistake: len(mistake.parts))
             found.append(widest)
@@ -112,15 +118,20 @@ def diagnose(
     return found
 
 
-def bears(mistake: Fingerprint, answer: Answer, parts: list[str] | None = None) -> bool:
+def _only(marked: list[Fingerprint]) -> list[Fingerprint]:
+    return marked if len(marked) == 1 else []
+
+
+def bears(mistake: Fingerprint, answer: Answer, parts: list[str] | None = None, *, exact: bool = False) -> bool:
     """Whether an answer gives, in every part that a mistake changes, what the mistake gives.
 
     Args:
         mistake: A known mistake.
         answer: The answer.
         parts: Parts to look at; default: all.
+        exact: Whether errors must agree in their text even where numbers speak for the mistake.
     """
-    numbers = mistake.numeric
+    numbers = mistake.numeric and not exact
     for part in mistake.parts if parts is None else mistake.parts & set(parts):
         wanted, got = mistake.errors.get(part), _error(part, answer)
         if (wanted is None) != (got is None):

@@ -103,7 +103,7 @@ _QUESTIONS = (
              forbidden=(*TORCH_ATTENTION, "attention_flops", "measured_cost_ratios"),
              rubric={"why the side of the image enters with its fourth power and the width once": 1}),
     Exercise("6.4", "predict_one_token", "analysis.py", 3, 20,
-             {"values: weights": 1, "values: gradients": 2}, forbidden=(*TORCH_ATTENTION, "measure_one_token")),
+             {"values": 1, "values: gradients": 2}, forbidden=(*TORCH_ATTENTION, "measure_one_token")),
     Exercise("6.5", "find_the_fault", "analysis.py", 8, 40,
              {"score: a": 1, "score: b": 1, "score: c": 1, "score: d": 1}, needs=("1.3",), scoring="score 6.5"),
 )  # fmt: skip

@@ -4,8 +4,9 @@ To add an exercise (or a notebook):
 
 1. Mark its region in the package: ``BEGIN SOLUTION 7.3`` ... ``END SOLUTION 7.3`` as the tail of a function body.
 2. Add a row to ``exercises_<topic>.py``. ``parts`` are the parts of its check in the order of ``stages.STAGES``, with
-   the points each gives; a part called ``values: with a mask`` belongs to the stage ``values``. A part of 0 points
-   guards the part before it: the points come only if both pass. ``needs`` are exercises it cannot run without.
+   the points each gives; a part called ``values: with a mask`` belongs to the stage ``values``, and where there is a
+   part ``values`` too, counts only if that one passes. A part of 0 points guards the part before it: the points come
+   only if both pass. ``needs`` are exercises it cannot run without.
 3. Write its check, a function under ``@check("7.3")`` in ``definitions/<definitions of the notebook>.py``: build, fill,
    call, record, with ``probe.part(...)`` for each part. It holds no expected value.
 4. Put wrong bodies in ``mistakes/7_3/*.py``, at least three; the first line is a comment with the diagnosis. Where the

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import edition, references, scratch, tree
 from .client import Answer, Job, Worker, shared_worker
-from .diagnosis import OBSERVED, diagnose
+from .diagnosis import OBSERVED, Fingerprint, diagnose
 from .forbidden import forbidden_use
 from .markers import HELPERS, is_stub
 from .registry import EXERCISES, Exercise, closure, definitions_of
@@ -237,14 +237,22 @@ def _explain(
             verdict.state = "not attempted"
         verdict.lines = [first.sentence]
         return
-    verdict.diagnosis = [
-        mistake.diagnosis for mistake in diagnose(reference.fingerprints, answer, *failed_and_judged(exercise, outcome))
-    ]
-    if verdict.diagnosis:
-        verdict.lines = list(verdict.diagnosis)
-    else:
-        verdict.lines = [first.sentence, *_advice(first)]
+    found = diagnose(reference.fingerprints, answer, *failed_and_judged(exercise, outcome))
+    verdict.diagnosis = [mistake.diagnosis for mistake in found]
+    verdict.lines = main_fault_first(first, found, [first.sentence, *_advice(first)])
     verdict.lines.append(f'hint("{exercise.id}") says more, one step at a time')
+
+
+def main_fault_first(first: Finding, found: list[Fingerprint], plain: list[str]) -> list[str]:
+    """Sentences on known mistakes, behind plain ones where what failed first is none of them.
+
+    Args:
+        first: What failed first.
+        found: Known mistakes that the answer bears the mark of.
+        plain: Sentences on what failed first.
+    """
+    known = any(first.part in mistake.parts for mistake in found)
+    return ([] if known else plain) + [mistake.diagnosis for mistake in found]
 
 
 def failed_and_judged(exercise: Exercise, outcome: Outcome) -> tuple[list[str], list[str]]:

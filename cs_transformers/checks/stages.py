@@ -3,7 +3,9 @@
 Stages come in this order: ``values`` (each result's shape and dtype, then its numbers), ``gradients`` (error relative
 to the largest gradient of the part), ``dropout`` (where it acts, by a fixed factor in its place), ``invariant`` (what
 must hold whatever the numbers are), ``score`` (trained weights). A stage counts only when the stages before it pass:
-a wrong function that happens to keep an invariant earns nothing for it.
+a wrong function that happens to keep an invariant earns nothing for it. Within a stage the part that bears its name
+alone comes first: ``values: the device asked for`` counts only where ``values`` passes, whatever the device of wrong
+numbers. Parts of a stage that all have names of their own stand beside each other, and each counts by itself.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Outcome:
     """Findings of one answer, in the order of the parts.
 
     Args:
-        parts: Whether each part passed; None for those behind the stage that stopped.
+        parts: Whether each part passed; None for those that do not count because of what failed before them.
         findings: Why parts failed, in order.
     """
 
@@ -78,6 +80,8 @@ class Outcome:
 def judge(parts: dict[str, int], expected: Answer, answer: Answer) -> Outcome:
     """Compare an answer with the reference's, stage by stage; parts of a stage after a failed one are not judged.
 
+    Where the part that bears the stage's name alone fails, the others of the stage can fail, too, but not pass.
+
     Args:
         parts: Points by part, in the order of the stages.
         expected: What the reference recorded.
@@ -85,11 +89,11 @@ def judge(parts: dict[str, int], expected: Answer, answer: Answer) -> Outcome:
     """
     outcome = Outcome()
     for stage in STAGES:
-        for part in (part for part in parts if stage_of(part) == stage):
-            finding = examine(part, expected, answer)
-            outcome.parts[part] = finding is None
-            if finding is not None:
-                outcome.findings.append(finding)
+        found = {part: examine(part, expected, answer) for part in parts if stage_of(part) == stage}
+        grounded = found.get(stage) is None
+        for part, finding in found.items():
+            outcome.parts[part] = False if finding is not None else True if grounded else None
+        outcome.findings = [finding for finding in found.values() if finding is not None]
         if outcome.findings:
             break
     for part in parts:

@@ -75,6 +75,24 @@ def test_two_marks_that_only_later_parts_could_tell_apart_are_no_diagnosis() -> 
     assert diagnose([SPLIT, twin], answer(split=2.0, gradients=5.0), PARTS[:1], judged=PARTS[:2]) == [twin]
 
 
+def test_beside_a_further_fault_the_only_mistake_that_gives_what_failed_first_is_named() -> None:
+    """The softmax over the wrong axis and something else: later numbers are those of neither mistake."""
+    both = take("both", "Both are wrong.", RIGHT, answer(split=2.0, join=5.0), PARTS)
+    got = answer(split=2.0, join=7.0)
+    assert diagnose([both, JOIN], got, PARTS[:2], judged=PARTS[:2]) == [both]
+    assert diagnose([both, JOIN], answer(split=1.0, join=5.0), PARTS[1:2], judged=PARTS[:2]) == []
+    twin = take("twin", "Both are wrong in another way.", RIGHT, answer(split=2.0, join=6.0), PARTS)
+    assert diagnose([both, twin], got, PARTS[:2], judged=PARTS[:2]) == []
+
+
+def test_an_error_alone_in_what_failed_first_is_known_by_its_text() -> None:
+    later = with_error("values: split", "ValueError", "sizes 3 and 4 do not match", join=3.0)
+    mark = take("later", "Something else is wrong.", RIGHT, later, PARTS)
+    for text, found in (("sizes 3 and 4 do not match", [mark]), ("sizes 7 and 9 do not match", [])):
+        got = with_error("values: split", "ValueError", text, join=8.0)
+        assert diagnose([mark], got, PARTS[:2], judged=PARTS[:2]) == found
+
+
 def test_a_permuted_array_of_the_same_numbers_is_another_array() -> None:
     one = answer()
     one.arrays["values: join/x"] = one.arrays["values: join/x"][::-1].copy()

@@ -96,6 +96,50 @@ def test_a_mistake_written_in_other_words_is_still_the_same_mistake(bench) -> No
     assert verdict.diagnosis == [mistake.diagnosis for mistake in mistakes_of("1.1") if mistake.name == "no_scale"]
 
 
+def sentence(id: str, name: str) -> str:
+    return next(mistake.diagnosis for mistake in mistakes_of(id) if mistake.name == name)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("return torch.ones(target_length, source_length).triu().bool()", ["upper_no_offset", "always_on_the_cpu"]),
+        ("return torch.triu(torch.ones(target_length, source_length, device=device)).bool()", ["upper_no_offset"]),
+        ("return torch.tril(torch.ones(target_length, source_length))", ["numbers_no_offset", "always_on_the_cpu"]),
+        (
+            "return torch.triu(torch.ones(target_length, source_length), diagonal=1).bool()",
+            ["true_means_blocked_no_offset", "always_on_the_cpu"],
+        ),
+    ],
+)
+def test_of_two_faults_of_a_mask_the_main_one_comes_first(body: str, names: list[str], bench) -> None:
+    verdict = bench.verdict("1.4", **{"1.4": body + "\n"})
+    assert verdict.diagnosis == [sentence("1.4", name) for name in names]
+    assert verdict.lines[: len(names)] == verdict.diagnosis
+
+
+def test_a_main_fault_that_nobody_knows_is_told_before_a_known_one(bench) -> None:
+    body = "return torch.ones((target_length, source_length), dtype=torch.bool).tril(diagonal=2)\n"
+    verdict = bench.verdict("1.4", **{"1.4": body})
+    assert verdict.lines[0].startswith("values: mask[0, 1] is the first to differ")
+    assert verdict.lines[1].startswith("values: the shape is right")
+    assert verdict.lines[2] == sentence("1.4", "always_on_the_cpu")
+
+
+def test_a_product_without_transposing_is_named_though_torch_refuses_its_shapes(bench) -> None:
+    names = {"query @ key": "key_not_transposed_no_scale", "query @ key / query.shape[-1] ** 0.5": "key_not_transposed"}
+    for body, name in names.items():
+        verdict = bench.verdict("1.1", **{"1.1": f"return {body}\n"})
+        assert verdict.diagnosis == [sentence("1.1", name)]
+
+
+@pytest.mark.parametrize("blocked", ["-1e9", "-torch.inf"])
+def test_a_softmax_over_the_wrong_axis_is_named_whatever_else_is_wrong(blocked: str, bench) -> None:
+    body = f"if mask is not None:\n    scores = scores.masked_fill(~mask, {blocked})\nreturn scores.softmax(dim=-2)\n"
+    verdict = bench.verdict("1.2", **{"1.2": body})
+    assert verdict.diagnosis == [sentence("1.2", "softmax_over_queries")]
+
+
 def test_an_unknown_mistake_is_not_guessed_and_the_first_entry_is_shown(bench) -> None:
     verdict = bench.verdict("1.1", **{"1.1": "return query @ key.transpose(-2, -1) / 2.2\n"})
     assert not verdict.diagnosis

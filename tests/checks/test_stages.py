@@ -40,6 +40,20 @@ def test_parts_of_one_stage_are_judged_by_themselves() -> None:
     assert points_of(PARTS, outcome) == 2
 
 
+def test_beside_the_part_that_bears_the_name_of_the_stage_no_other_passes_when_it_fails() -> None:
+    parts = {"values": 1, "values: a": 1, "values: b": 1, "values: guard": 0, "gradients": 1}
+    right = Answer("answered", arrays={f"{part}/x": np.arange(3.0) for part in parts})
+    right.kinds = dict.fromkeys(right.arrays, "float64 tensor")
+    changed = {**right.arrays, "values/x": OFF, "values: b/x": OFF}
+    wrong = Answer("answered", arrays=changed, kinds=right.kinds)
+    outcome = judge(parts, right, wrong)
+    assert outcome.parts == {
+        "values": False, "values: a": None, "values: b": False, "values: guard": None, "gradients": None,
+    }  # fmt: skip
+    assert [finding.part for finding in outcome.findings] == ["values", "values: b"], "both may bear a known mark"
+    assert points_of(parts, outcome) == 0
+
+
 def test_a_stage_counts_only_when_the_stages_before_it_pass() -> None:
     outcome = judge(PARTS, RIGHT, answer(**{"gradients/x": OFF}))
     assert [finding.part for finding in outcome.findings] == ["gradients"]

@@ -42,7 +42,7 @@ def _cost_ratios(probe: Probe) -> None:
 def _one_token(probe: Probe) -> None:
     """The three predicted tensors."""
     predicted = analysis.predict_one_token(T, K)
-    with probe.part("values: weights"):
+    with probe.part("values"):
         probe.record("weights", predicted["weights"].double())
     with probe.part("values: gradients"):
         for name in ("query_gradient", "key_gradient"):
