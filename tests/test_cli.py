@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from cs_transformers import checks, cli
 from cs_transformers.checks.verdict import Verdict
+from cs_transformers.course.editions import Options, write_edition
 
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"": cli.app, "data": cli.data_app, "train": cli.train_app}
@@ -53,7 +55,33 @@ def test_check_of_one_exercise_prints_the_verdict(monkeypatch: pytest.MonkeyPatc
         assert code == expected
         assert text.startswith(f"1.1 attention_scores: {state} (3 of 3 points)\n")
         assert "passed  values" in text
-        assert text.endswith("mine\n")
+        assert "  your code printed:\nmine\n" in text
+        assert text.endswith("checked: the solutions of the instructor edition in this folder\n")
+
+
+def test_several_exercises_and_whole_notebooks_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(id: str) -> Verdict:
+        line = 'it needs 1.2 attention_weights: check("1.2"); hint("2.2") says more'
+        return Verdict(id, "f", "wrong", out_of=1, lines=[line]) if id == "2.2" else Verdict(id, "f", "passed", 1, 1)
+
+    monkeypatch.setattr(checks, "run", run)
+    for words in (["2"], ["02"], ["2.1", "2.2", "2.3"]):
+        code, text = call("check", *words)
+        assert code == 1
+        assert text.splitlines()[:5] == [
+            "2.1 f: passed (1 of 1 points)",
+            "2.2 f: wrong (0 of 1 points)",
+            "  it needs 1.2 attention_weights: `cst check 1.2`; `cst hint 2.2` says more",
+            "2.3 f: passed (1 of 1 points)",
+            "2 of 3 automatic points",
+        ]
+    assert call("check", "2.1", "2.3")[0] == 0
+
+
+def test_a_part_that_was_not_judged_is_not_said_to_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = Verdict("1.4", "causal_mask", "wrong", out_of=2, parts={"values": False, "values: the device": None})
+    monkeypatch.setattr(checks, "run", lambda _: verdict)
+    assert "  not passed  values\n  not judged  values: the device\n" in call("check", "1.4", "--details")[1]
 
 
 def test_check_of_all_is_a_table_with_sums(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +139,20 @@ def test_standing_beside_another_copy_is_told(tmp_path: Path, monkeypatch: pytes
     assert "you stand beside another copy" in text
 
 
+def test_doctor_cuts_no_path_and_counts_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cs_transformers.course import doctor
+
+    home = Path("/home/a-student-with-a-long-name") / "courses" / "of this year" / "[work]"
+    monkeypatch.setattr(doctor, "course_home", lambda: home)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(cli.app, ["doctor"], catch_exceptions=False)
+    cells = [line.split("│")[2].strip() for line in result.output.splitlines() if line.startswith("│")]
+    assert str(home).replace(" ", "") in "".join(cells).replace(" ", "")
+    assert "…" not in result.output
+    assert "cpu, 1 thread" in cells
+
+
 def run_cst(*arguments: str, cwd: Path) -> subprocess.CompletedProcess:
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", cli.RESTARTED)}
     environment["COLUMNS"] = "400"  # no path is broken over two lines
@@ -139,6 +181,44 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], code: int
     assert result.returncode == code, result.stderr
     assert told in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A student's copy in the making: notebook 01 alone."""
+    return write_edition(tmp_path_factory.mktemp("place") / "work", Options(notebooks=("01",)))
+
+
+def test_the_line_below_a_check_names_the_copy_of_the_folder_one_stands_in(work: Path) -> None:
+    for folder, place in ((work, "this folder"), (work / "notebooks", str(work))):
+        result = run_cst("check", "1.4", cwd=folder)
+        assert result.stdout.splitlines() == [
+            "1.4 causal_mask: not attempted (0 of 2 points)", f"checked: the copy of the course in {place}",
+        ]  # fmt: skip
+    above = run_cst("check", "6.2", cwd=work.parent)
+    assert above.stdout.splitlines()[-1].startswith("checked: the solutions of the instructor edition in ")
+
+
+def test_the_instructor_edition_is_not_handed_in(work: Path) -> None:
+    result = run_cst("submit", "--no-check", cwd=work.parent)
+    assert result.returncode == 2
+    assert "cst: submit: expected a student's copy, got the instructor edition" in result.stderr
+    assert "`make student` writes a copy into work/: go there (cd work)" in result.stderr
+    assert not list(work.parent.glob("*.zip"))
+    handed = run_cst("submit", "--no-check", cwd=work)
+    assert "handed in: the copy of the course in this folder\n" in handed.stdout
+
+
+def test_the_next_hint_comes_with_the_next_command_and_is_no_part_of_what_is_handed_in(work: Path) -> None:
+    told = [run_cst("hint", "1.2", "1.3", cwd=work).stdout.splitlines() for _ in range(4)]
+    assert [[line.partition(" of 3")[0].rpartition(" ")[2] for line in lines] for lines in told[:3]] == [
+        ["1", "1"], ["2", "2"], ["3", "3"],
+    ]  # fmt: skip
+    assert told[3][0] == "1.2 attention_weights: these were all 3 hints; `cst hint 1.2 --step 2` shows one again"
+    assert run_cst("hint", "1.2", "--step", "2", cwd=work).stdout.splitlines() == told[1][:1]
+    run_cst("submit", "--no-check", "-o", "handed.zip", cwd=work)
+    with zipfile.ZipFile(work / "handed.zip") as archive:
+        assert not [name for name in archive.namelist() if "hints" in name]
 
 
 def test_cst_uses_the_copy_of_the_folder_one_stands_in(tmp_path: Path) -> None:

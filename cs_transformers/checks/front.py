@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
+
+from cs_transformers.files import replace_file
 
 from . import edition, tree
 from .registry import EXERCISES, NOTEBOOKS, exercise
@@ -17,6 +20,7 @@ from .verdict import Verdict
 
 HINTS = Path(__file__).with_name("hints")
 RECORD = "CST_VERDICTS"  # names the file that takes a line of JSON for every verdict
+OPENED = tree.PACKAGE.parent / ".cst_hints.json"  # how many hints of each exercise were read
 STEPS = 3
 _runner: Runner | None = None
 _last: dict[str, tuple[str, bool]] = {}
@@ -39,11 +43,19 @@ def check(id: str, *, details: bool = False) -> None:
     if record:  # `cst run` gathers what the check cells of a notebook say
         with open(record, "a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(verdict)) + "\n")
-    if details:
-        for part, passed in verdict.parts.items():
-            print(f"  {'not judged' if passed is None else 'passed' if passed else 'not passed':>10}  {part}")
-        if verdict.output:
-            print(f"  your code printed:\n{verdict.output}")
+    for line in details_of(verdict) if details else []:
+        print(line)
+
+
+def details_of(verdict: Verdict) -> list[str]:
+    """Lines on each part, and what the code printed.
+
+    Args:
+        verdict: A verdict.
+    """
+    said = {None: "not judged", True: "passed", False: "not passed"}
+    lines = [f"  {said[passed]:>10}  {part}" for part, passed in verdict.parts.items()]
+    return lines + ([f"  your code printed:\n{verdict.output}"] if verdict.output else [])
 
 
 def run(id: str) -> Verdict:
@@ -63,6 +75,31 @@ def run(id: str) -> Verdict:
             verdict.lines.append(f"{one.file} is as it was at the last check; save the file first if you changed it")
         _last[one.id] = (now, verdict.passed)
     return verdict
+
+
+def ids_of(names: Iterable[str]) -> list[str]:
+    """Exercises by id or by notebook, each once; of a notebook those that this edition asks for.
+
+    Args:
+        names: Ids, ``"1.6"``, or numbers of notebooks, ``"01"`` or ``"1"``.
+
+    Raises:
+        ValueError: If there is no such exercise, or this edition asks for none of a notebook.
+    """
+    release, ids = edition.load(tree.PACKAGE), []
+    for name in names:
+        number = name.strip().zfill(2)
+        if number not in NOTEBOOKS:
+            ids.append(exercise(name).id)
+            continue
+        asked = [one.id for one in EXERCISES.values() if one.notebook == number and release.asks(one.id)]
+        if not asked:
+            raise ValueError(
+                f"check: expected a notebook with exercises to write, such as {', '.join(release.notebooks)}, got "
+                f"{name!r}; this edition asks for none of it"
+            )
+        ids += asked
+    return list(dict.fromkeys(ids))
 
 
 def run_all(notebooks: Iterable[str] | None = None, progress: Callable[[Verdict], None] | None = None) -> list[Verdict]:
@@ -118,13 +155,46 @@ def hint(id: str, step: int | None = None) -> None:
     Raises:
         ValueError: If there is no such exercise or step.
     """
+    print(next_hint(id, step))
+
+
+def next_hint(id: str, step: int | None = None) -> str:
+    """The next hint for an exercise as text; how many were read is kept beside the answers.
+
+    Args:
+        id: The exercise.
+        step: Which of the three; default: the first, and with every call the next.
+
+    Raises:
+        ValueError: If there is no such exercise or step.
+    """
     one = exercise(id)
     steps = hints_of(one.id)
     if step is not None and not 1 <= step <= len(steps):
         raise ValueError(f"hint: expected a step from 1 to {len(steps)}, got {step}")
-    step = step or min(_opened.get(one.id, 0) + 1, len(steps))
-    _opened[one.id] = max(step, _opened.get(one.id, 0))
-    print(f"{one.id} {one.symbol}, hint {step} of {len(steps)}: {steps[step - 1]}")
+    before = _read_hints()
+    step = step or before.get(one.id, 0) + 1
+    if step > len(steps):
+        return f'{one.id} {one.symbol}: these were all {len(steps)} hints; hint("{one.id}", 2) shows one again'
+    _keep_hints({**before, one.id: max(step, before.get(one.id, 0))})
+    return f"{one.id} {one.symbol}, hint {step} of {len(steps)}: {steps[step - 1]}"
+
+
+def _read_hints() -> dict[str, int]:
+    """How many hints were read, by exercise: what this process knows and what an earlier one wrote."""
+    try:
+        kept = json.loads(OPENED.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # nobody's work depends on it
+        kept = {}
+    kept = kept if isinstance(kept, dict) else {}
+    counts = {id: count for id, count in kept.items() if type(count) is int and 0 < count <= STEPS}
+    return {id: max(counts.get(id, 0), _opened.get(id, 0)) for id in {**counts, **_opened}}
+
+
+def _keep_hints(counts: dict[str, int]) -> None:
+    _opened.update(counts)
+    with contextlib.suppress(OSError):  # a folder that cannot be written to: this process alone remembers
+        replace_file(OPENED, json.dumps(counts, indent=1, sort_keys=True) + "\n", who="hint")
 
 
 def hints_of(id: str) -> list[str]:

@@ -51,7 +51,8 @@ def exercise(id: str) -> Exercise:
     if not isinstance(id, str):
         raise TypeError(f'exercise: expected an id as text, got {id!r}; write it in quotes, check("{id}")')
     if id.strip() not in EXERCISES:
-        near = [known for known in EXERCISES if known.partition(".")[0] == id.strip().partition(".")[0]]
+        number = id.strip().partition(".")[0].lstrip("0")
+        near = [known for known in EXERCISES if known.partition(".")[0] == number]
         raise ValueError(
             f"exercise: expected an exercise such as {', '.join(near or list(EXERCISES)[:4])}, got {id!r}; "
             "`cst check` lists them all"

@@ -173,6 +173,8 @@ def describe_error(error: dict) -> str:
     place = f" ({error['file']}, line {error['line']})" if error["file"] else ""
     message = " ".join(error["message"].split())[:300]
     part = f"{error['part']}: " if error["part"] not in ("import", "call") else ""
+    if error["type"] == "BdbQuit":
+        return f"{part}a breakpoint stops it{place}; a check has nobody to talk to: remove the breakpoint"
     return f"{part}{error['type']}: {message}{place}" if message else f"{part}{error['type']}{place}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import typer
@@ -57,6 +58,16 @@ def add_verdict(table: Table, verdict: object) -> None:
     style = STATE_STYLE.get(verdict.state, "red")
     state = f"{verdict.state} {verdict.detail}" if verdict.state == "blocked" else verdict.state
     table.add_row(verdict.id, verdict.symbol, f"[{style}]{state}[/{style}]", points_text(verdict))
+
+
+def as_typed(text: str) -> str:
+    """Return a text with its calls of a notebook, ``hint("1.2")``, as they are typed in a terminal, ``cst hint 1.2``.
+
+    Args:
+        text: What a check or a hint says.
+    """
+    typed = re.sub(r'\b(check|hint)\("([\d.]+)"\)', r"`cst \1 \2`", text)
+    return re.sub(r'\bhint\("([\d.]+)", (\d)\)', r"`cst hint \1 --step \2`", typed)
 
 
 def sum_line(verdicts: list) -> str:

@@ -7,9 +7,10 @@ from typing import Annotated, Optional
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
-from .common import TROUBLE, WRONG, add_verdict, app, notebooks_folder, sum_line, verdict_table
+from .common import TROUBLE, WRONG, add_verdict, app, as_typed, notebooks_folder, sum_line, verdict_table
 
 
 @app.command(epilog="Example: cst run 01 02")
@@ -22,7 +23,6 @@ def run(
 
     Works on stubs too: what is not written yet is a row in the table.
     """
-    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cs_transformers.course import run as course_run
@@ -51,40 +51,56 @@ def run(
 
 @app.command(epilog="Example: cst check 1.6")
 def check(
-    exercise: Annotated[Optional[str], typer.Argument(help="An exercise such as 1.6; all by default.")] = None,  # noqa: UP045
+    exercises: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Exercises such as 1.6, or whole notebooks such as 01; all by default."),
+    ] = None,
     details: Annotated[bool, typer.Option(help="Also show each part and what the code printed.")] = False,
 ) -> None:
-    """Check one exercise, or all, as grading does."""
+    """Check exercises, those of a notebook, or all, as grading does."""
+    from cs_transformers import checks
+    from cs_transformers.course.places import which_copy
+
+    if exercises:
+        right = _check_one_by_one(exercises, details)
+    else:
+        console = Console()
+        with console.status("checking") as status:
+            verdicts = checks.run_all(progress=lambda verdict: status.update(f"{verdict.id} {verdict.symbol}"))
+        table = verdict_table("exercises")
+        for verdict in verdicts:
+            add_verdict(table, verdict)
+        console.print(table)
+        console.print(sum_line(verdicts))
+        right = all(one.passed for one in verdicts if one.out_of)
+    print(f"checked: {which_copy()}")
+    raise typer.Exit(0 if right else WRONG)
+
+
+def _check_one_by_one(names: list[str], details: bool) -> bool:
     from cs_transformers import checks
 
-    if exercise is not None:
-        verdict = checks.run(exercise)
-        print(verdict)
-        if details:
-            for part, passed in verdict.parts.items():
-                print(f"  {'passed' if passed else 'not passed':>10}  {part}")
-            print(verdict.output, end="")
-        raise typer.Exit(0 if verdict.state in ("passed", "awaiting review") else WRONG)
-    console = Console()
-    with console.status("checking") as status:
-        verdicts = checks.run_all(progress=lambda verdict: status.update(f"{verdict.id} {verdict.symbol}"))
-    table = verdict_table("exercises")
-    for verdict in verdicts:
-        add_verdict(table, verdict)
-    console.print(table)
-    console.print(sum_line(verdicts))
-    raise typer.Exit(0 if all(one.passed for one in verdicts if one.out_of) else WRONG)
+    verdicts = []
+    for id in checks.ids_of(names):
+        verdicts.append(checks.run(id))
+        print(as_typed(str(verdicts[-1])))
+        for line in checks.details_of(verdicts[-1]) if details else []:
+            print(line)
+    if len(verdicts) > 1:
+        print(sum_line(verdicts))
+    return all(one.state in ("passed", "awaiting review") for one in verdicts)
 
 
 @app.command(epilog="Example: cst hint 1.6")
 def hint(
-    exercise: Annotated[str, typer.Argument(help="An exercise such as 1.6.")],
+    exercises: Annotated[list[str], typer.Argument(help="An exercise such as 1.6, or several.")],
     step: Annotated[Optional[int], typer.Option(help="Which of the three; the next one by default.")] = None,  # noqa: UP045
 ) -> None:
     """Give the next hint for an exercise: three steps, from a nudge to nearly the answer."""
     from cs_transformers import checks
 
-    checks.hint(exercise, step)
+    for exercise in exercises:
+        print(as_typed(checks.next_hint(exercise, step)))
 
 
 @app.command(epilog="Example: cst doctor")
@@ -92,10 +108,11 @@ def doctor() -> None:
     """Look at versions, device, the package that is really imported, and the data; say what to do."""
     from cs_transformers.course.doctor import examine
 
-    table = Table("what", "found", "what to do", title="this machine", title_justify="left")
+    columns = "what", Column("found", overflow="fold"), Column("what to do", overflow="fold")
+    table = Table(*columns, title="this machine", title_justify="left")
     findings = examine()
     for finding in findings:
         style = "red" if finding.serious else "yellow" if finding.advice else "green"
-        table.add_row(finding.what, f"[{style}]{finding.found}[/{style}]", finding.advice)
+        table.add_row(finding.what, f"[{style}]{escape(finding.found)}[/{style}]", escape(finding.advice))
     Console().print(table)
     raise typer.Exit(TROUBLE if any(finding.serious for finding in findings) else 0)

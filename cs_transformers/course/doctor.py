@@ -73,7 +73,8 @@ def _device() -> Finding:
     if torch.cuda.is_available():
         return Finding("device", f"cuda, {torch.cuda.get_device_name(0)}")
     spared = "; Apple's GPU is left alone: it has no float64" if torch.backends.mps.is_available() else ""
-    return Finding("device", f"cpu, {torch.get_num_threads()} threads{spared}")
+    threads = torch.get_num_threads()
+    return Finding("device", f"cpu, {threads} thread{'s' * (threads > 1)}{spared}")
 
 
 def _extras() -> list[Finding]:

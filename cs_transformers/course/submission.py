@@ -24,7 +24,7 @@ from pathlib import Path
 from cs_transformers.checks import EXERCISES, NOTEBOOKS, Verdict, edition, front, tree
 from cs_transformers.checks.edition import Edition
 from cs_transformers.checks.markers import UNPARSED, MarkerError, Region, lift, read_source
-from cs_transformers.course import classroom
+from cs_transformers.course import classroom, places
 from cs_transformers.course.archives import write_zip
 from cs_transformers.course.cells import inline_answers, is_notebook
 
@@ -57,6 +57,7 @@ class Handed:
         unanswered: Inline questions without an answer.
         notes: What the student should know, a sentence each.
         complete: Whether everything that can be checked is right and every question answered.
+        home: The copy of the course it was made of.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class Handed:
     unanswered: list[str]
     notes: list[str]
     complete: bool
+    home: Path
 
     def summary(self) -> str:
         """What stands below the table of exercises."""
@@ -75,7 +77,7 @@ class Handed:
             points, review = sum(one.points for one in self.verdicts), sum(one.review for one in self.verdicts)
             share = f"{points} of {possible} automatic points, {100 * points / possible:.0f} %"
             lines.append(share + (f"; {review} more are for texts" if review else ""))
-        return "\n".join([*lines, f"written: {self.path}"])
+        return "\n".join([*lines, f"handed in: {places.which_copy(self.home)}", f"written: {self.path}"])
 
 
 def submit(
@@ -97,9 +99,17 @@ def submit(
 
     Returns:
         What was written.
+
+    Raises:
+        ValueError: If this is the instructor edition.
     """
     home, target = classroom.course_home(), Path(out or NAME)
     target = target / NAME if target.is_dir() else target
+    if places.is_instructors(home):
+        raise ValueError(
+            f"submit: expected a student's copy, got the instructor edition ({places.told(home)}), whose answers are "
+            "the solutions; `make student` writes a copy into work/: go there (cd work) and submit again"
+        )
     release = edition.load(home / tree.PACKAGE_NAME)
     collected = collect(home, release)
     verdicts = front.run_all(progress=progress) if check else []
@@ -113,7 +123,7 @@ def submit(
     if path.stat().st_size > LARGE:
         collected.notes.append(f"the zip has {path.stat().st_size >> 20} MB; clear the outputs of large notebooks")
     right = all(one.passed for one in verdicts if one.out_of) and bool(verdicts)
-    handed = Handed(path, verdicts, unanswered, collected.notes, right and not unanswered)
+    handed = Handed(path, verdicts, unanswered, collected.notes, right and not unanswered, home)
     if show is None:
         print(handed.summary())
     _offer(path)
@@ -266,16 +276,25 @@ def declared(release: Edition, given: str | None, notes: list[str]) -> str:
         except (EOFError, OSError, NotImplementedError, RuntimeError):
             given = None
     if not (given or "").strip():
-        notes.append("the declaration on the use of AI is missing; this course asks for it (AI_POLICY.md)")
+        how = 'submit(declaration="...")' if _in_a_notebook() else 'cst submit --declaration "..."'
+        notes.append(
+            f"the declaration on the use of AI is missing; this course asks for it (AI_POLICY.md): {how} gives it, "
+            'also "none"'
+        )
     return (given or "").strip()
 
 
-def _somebody_is_there() -> bool:
-    if "IPython" in sys.modules:
-        from IPython import get_ipython
+def _in_a_notebook() -> bool:
+    if "IPython" not in sys.modules:
+        return False
+    from IPython import get_ipython
 
-        if get_ipython() is not None:
-            return True
+    return get_ipython() is not None
+
+
+def _somebody_is_there() -> bool:
+    if _in_a_notebook():
+        return True
     return sys.stdin is not None and sys.stdin.isatty()
 
 

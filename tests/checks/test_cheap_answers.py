@@ -37,7 +37,7 @@ INPUT = (
     "if isinstance(one, t.Tensor) and (one.dtype, one.numel()) == (result.dtype, result.numel())), "
     "t.zeros_like(result))"
 )
-ANSWERS = {"0": (CONSTANT.format(0), "0"), "1": (CONSTANT.format(1), "1"), 
+ANSWERS = {"0": (CONSTANT.format(0), "0"), "1": (CONSTANT.format(1), "1"),
            "the input": (INPUT, "0")}  # fmt: skip
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
 from cs_transformers import checks
 from cs_transformers.checks import EXERCISES, Verdict, front
+from cs_transformers.checks.edition import Edition
 from cs_transformers.checks.verdict import STATES
 
 
 @pytest.fixture(autouse=True)
-def _fresh_memory(monkeypatch: pytest.MonkeyPatch, runner) -> None:
+def _fresh_memory(monkeypatch: pytest.MonkeyPatch, runner, tmp_path: Path) -> None:
     monkeypatch.setattr(front, "_runner", runner)
     monkeypatch.setattr(front, "_last", {})
     monkeypatch.setattr(front, "_opened", {})
+    monkeypatch.setattr(front, "OPENED", tmp_path / ".cst_hints.json")
 
 
 def test_a_check_prints_one_verdict_without_a_number_that_could_differ(capsys) -> None:
@@ -70,12 +74,54 @@ def test_an_unknown_id_is_an_error_of_the_caller() -> None:
         checks.check(1.1)
 
 
-def test_hints_come_one_by_one_and_the_last_one_stays(capsys) -> None:
-    for _ in range(4):
+def test_hints_come_one_by_one_and_after_the_last_one_is_told_how_to_see_one_again(capsys) -> None:
+    for _ in range(5):
         checks.hint("1.1")
-    lines = capsys.readouterr().out.splitlines()
-    assert [re.search(r"hint (\d) of 3", line)[1] for line in lines] == ["1", "2", "3", "3"]
-    assert len(set(lines)) == 3
+    *hints, told, again = capsys.readouterr().out.splitlines()
+    assert [re.search(r"hint (\d) of 3", line)[1] for line in hints] == ["1", "2", "3"]
+    assert told == again == '1.1 attention_scores: these were all 3 hints; hint("1.1", 2) shows one again'
+    checks.hint("1.1", 2)
+    assert capsys.readouterr().out.splitlines() == hints[1:2]
+
+
+def test_how_many_hints_were_read_outlives_the_process(monkeypatch) -> None:
+    seen = []
+    for id in ("1.1", "1.2", "1.1", "1.1"):
+        monkeypatch.setattr(front, "_opened", {})  # what a new process begins with
+        seen.append(re.search(r"hint (\d) of 3", checks.next_hint(id))[1])
+    assert seen == ["1", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"[1]", b"null", b'{"1.1": "2", "1.2": -1, "1.3": 99, "7": 1}', b"[" * 100_000]
+)
+def test_a_damaged_count_of_hints_counts_as_empty_and_is_written_anew(content: bytes) -> None:
+    front.OPENED.write_bytes(content)
+    assert "hint 1 of 3" in checks.next_hint("1.1")
+    assert json.loads(front.OPENED.read_text(encoding="utf-8"))["1.1"] == 1
+
+
+def test_where_nothing_can_be_written_the_process_remembers(monkeypatch) -> None:
+    def refuse(*_args: object, **_options: object) -> None:
+        raise PermissionError("read only")
+
+    monkeypatch.setattr(front, "replace_file", refuse)
+    assert [re.search(r"hint (\d)", checks.next_hint("1.1"))[1] for _ in range(2)] == ["1", "2"]
+
+
+def test_exercises_are_asked_for_by_id_or_by_notebook_and_come_once() -> None:
+    of_the_second = ["2.1", "2.2", "2.3"]
+    assert checks.ids_of(["02"]) == checks.ids_of([" 2 "]) == of_the_second
+    assert checks.ids_of(["2.2", "1.1", "2"]) == ["2.2", "1.1", "2.1", "2.3"]
+    with pytest.raises(ValueError, match=r"expected an exercise such as 1\.1, .*got '01\.99'"):
+        checks.ids_of(["01.99"])
+
+
+def test_a_notebook_of_which_nothing_is_asked_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(front.edition, "load", lambda _: Edition(id="x", notebooks=("01",), open=("1.1", "1.4")))
+    assert checks.ids_of(["1"]) == ["1.1", "1.4"]
+    with pytest.raises(ValueError, match="expected a notebook with exercises to write, such as 01, got '02'"):
+        checks.ids_of(["02"])
 
 
 def test_a_step_can_be_asked_for_and_counts_as_opened(capsys) -> None:

@@ -110,6 +110,13 @@ def test_an_error_is_located_in_the_students_file(student: Student) -> None:
     )
 
 
+def test_a_breakpoint_is_told_with_its_place(student: Student) -> None:
+    student.write("attention.py", "1.4", "breakpoint()\nreturn None")
+    verdict = student.runner.verdict("1.4")
+    assert "a breakpoint stops it (attention.py, line " in verdict.lines[0]
+    assert "remove the breakpoint" in verdict.lines[0]
+
+
 def test_a_syntax_error_is_located_and_costs_only_its_own_exercise(student: Student, solved) -> None:
     student.solve(solved, "1.4")
     student.write("attention.py", "1.1", "return query @ (key")

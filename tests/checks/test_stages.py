@@ -125,6 +125,13 @@ def test_a_part_without_a_stored_reference_never_passes() -> None:
     assert "refresh it" in examine("values: new", RIGHT, answer()).sentence
 
 
+def test_a_breakpoint_that_was_left_is_told_to_be_removed() -> None:
+    told = describe_error(error("values", "BdbQuit", ""))
+    assert told == (
+        "values: a breakpoint stops it (attention.py, line 7); a check has nobody to talk to: remove the breakpoint"
+    )
+
+
 def test_long_messages_are_cut_and_set_in_one_line() -> None:
     assert len(describe_error(error("values", message="a\n" * 5000))) < 400
     assert describe_error({**error("values", message=""), "file": ""}) == "values: RuntimeError"

@@ -276,7 +276,10 @@ def test_a_declaration_that_cannot_be_asked_for_is_a_note_and_the_zip_is_written
     monkeypatch.setattr(submission, "_somebody_is_there", lambda: True)
     monkeypatch.setattr("builtins.input", fail)
     handed = submission.submit()
-    assert any("the declaration on the use of AI is missing" in note for note in handed.notes)
+    (note,) = [note for note in handed.notes if "the declaration on the use of AI is missing" in note]
+    assert note.endswith('(AI_POLICY.md): cst submit --declaration "..." gives it, also "none"')
+    monkeypatch.setattr(submission, "_in_a_notebook", lambda: True)
+    assert any('submit(declaration="...") gives it' in note for note in submission.submit().notes)
     assert json.loads(contents(handed.path)["manifest.json"])["declaration"] == ""
 
 
@@ -303,6 +306,23 @@ def test_the_zip_goes_where_one_stands_or_where_one_says_and_is_replaced_whole(t
     named.path.write_bytes(b"an older one")
     assert zipfile.is_zipfile(submission.submit(named.path, declaration="none").path)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine.zip"]
+
+
+def test_the_instructor_edition_is_refused_before_anything_is_checked_or_written(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "cs_transformers" / "release.json").unlink()
+    monkeypatch.setattr(front, "run_all", lambda **_: pytest.fail("checked"))
+    with pytest.raises(
+        ValueError, match=r"submit: expected a student's copy, got the instructor edition \(my course\)"
+    ):
+        submission.submit()
+    assert not list(home.parent.glob("*.zip"))
+
+
+@pytest.mark.usefixtures("home")
+def test_the_summary_names_the_copy_that_was_handed_in() -> None:
+    assert "handed in: the copy of the course in my course\nwritten: " in submission.submit(declaration="x").summary()
 
 
 @pytest.mark.usefixtures("home")
