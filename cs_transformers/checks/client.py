@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import scratch, wire
-from .exchange import Ending, Exchange
+from .exchange import LOOP, Ending, Exchange
 
 WORKER = Path(__file__).with_name("worker.py")
 DEFINITIONS = "cs_transformers.checks.definitions"
@@ -63,7 +63,7 @@ class Answer:
 
     Args:
         state: ``answered``, ``timeout``, ``memory``, ``crashed``, ``exited early`` or ``no answer``.
-        detail: The signal or exit status, for people.
+        detail: The signal, the exit status, or what to do about time that was up, for people.
         arrays: Recorded arrays by ``part/name``.
         kinds: What each recorded value was (``float64 tensor``), by the same names.
         texts: Recorded texts by the same names.
@@ -288,7 +288,7 @@ class _Once(_Process):
             return Answer("no answer", "the worker is gone"), False
         frame = self._next_frame(seconds)
         if frame == "late":
-            return Answer("timeout", output=self._printed(start)), False
+            return Answer("timeout", LOOP, output=self._printed(start)), False
         if frame is None or frame.head.get("job") != number:
             return Answer(*self._death(), output=self._printed(start)), False
         answer = _answer(frame)
@@ -313,7 +313,7 @@ class _Once(_Process):
         if status is None:
             return "no answer", "what came back is no answer of a check"
         if status < 0:
-            return ("timeout", "") if -status == TIME_IS_UP else ("crashed", f"signal {-status}")
+            return ("timeout", LOOP) if -status == TIME_IS_UP else ("crashed", f"signal {-status}")
         return "exited early", f"exit status {status}"
 
     def _read_frames(self) -> None:

@@ -20,6 +20,9 @@ from . import wire
 
 KEPT, FLOOD = 20_000, 1 << 20  # bytes of output that are kept, and beyond which it is told
 CHUNK = 1 << 16
+TAKEN_SECONDS = 180.0  # until the worker takes a job: it may be loading what torch loads on first use
+LOOP = "look for a loop that never ends"
+BUSY = "the machine was too busy to give it that time: try again when less runs there"
 
 
 @dataclass
@@ -33,6 +36,7 @@ class Ending:
         malformed: Whether it wrote what begins no frame.
         report: What its supervisor says; empty when that was ended, too.
         late: Whether it had to be ended because time was up.
+        taken: Whether the worker took it, which is when its time began.
     """
 
     answer: bytearray = field(default_factory=bytearray)
@@ -41,6 +45,7 @@ class Ending:
     malformed: bool = False
     report: dict[str, Any] = field(default_factory=dict)
     late: bool = False
+    taken: bool = False
 
     @property
     def reported(self) -> bool:
@@ -66,7 +71,7 @@ class Ending:
         """State and detail of a job that gave no answer."""
         status = self.report.get("status")
         if self.late:
-            return "timeout", ""
+            return "timeout", BUSY if self.report.get("busy") or not self.taken else LOOP
         if self.report.get("over") == "memory":
             return "memory", ""
         if status is None:
@@ -75,7 +80,7 @@ class Ending:
             return "no answer", "what came back is no answer of a check"
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            return ("timeout", "") if number == signal.SIGXCPU else ("crashed", _name_of(number))
+            return ("timeout", LOOP) if number == signal.SIGXCPU else ("crashed", _name_of(number))
         return "exited early", f"exit status {os.WEXITSTATUS(status)}"
 
     def incident(self) -> str:
@@ -146,7 +151,7 @@ class Exchange:
             os.close(output_in)
             far.close()
         try:
-            return _read(answer, output, line, time.monotonic() + order["longest"] + grace)
+            return _read(answer, output, line, order["longest"] + grace)
         finally:
             os.close(answer)
             os.close(output)
@@ -158,9 +163,9 @@ class Exchange:
         self.theirs.close()
 
 
-def _read(answer: int, output: int, line: socket.socket, deadline: float) -> Ending:
+def _read(answer: int, output: int, line: socket.socket, seconds: float) -> Ending:
     """Read all three until the supervisor has reported; a whole answer ends the wait for the child."""
-    ending, report = Ending(), bytearray()
+    ending, report, deadline = Ending(), bytearray(), time.monotonic() + TAKEN_SECONDS
     with selectors.DefaultSelector() as events:
         for source in (answer, output, line):
             events.register(source, selectors.EVENT_READ)
@@ -173,6 +178,8 @@ def _read(answer: int, output: int, line: socket.socket, deadline: float) -> End
                 if key.fileobj is line:
                     part = line.recv(CHUNK)
                     report += part
+                    if part and not ending.taken:  # its supervisor has begun; time before that is not its own
+                        ending.taken, deadline = True, time.monotonic() + seconds
                 else:
                     part = _take(key.fd, answer, ending)
                 if not part:

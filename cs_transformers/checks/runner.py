@@ -22,7 +22,7 @@ from .verdict import Verdict
 GIVEN = "given/"
 EMPTY_ANSWER = "*Your answer, in one to five sentences.*"
 STOPPED = {
-    "timeout": "it did not end within {seconds:.0f} seconds; look for a loop that never ends",
+    "timeout": "it did not end within {seconds:.0f} seconds; {detail}",
     "crashed": "its process died ({detail})",
     "exited early": "it ended its process before it answered ({detail})",
     "no answer": "no answer came back ({detail})",

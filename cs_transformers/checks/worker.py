@@ -163,8 +163,10 @@ def _supervise(head: dict, descriptors: list[int]) -> None:
     """Fork the child that runs the answer, watch it, end it with all it started, report."""
     request, answer, output, line = descriptors
     level = head["level"]
-    report = {"status": None, "late": False, "over": "", "left": 0, "cpu": 0.0, "refused": ""}
+    report = {"status": None, "late": False, "busy": False, "over": "", "left": 0, "cpu": 0.0,
+              "refused": ""}  # fmt: skip
     try:
+        os.write(line, b"\n")  # the job is taken: its time begins
         os.setsid()
         confine.become_subreaper()
         confine.die_with_parent()
@@ -296,10 +298,11 @@ def _watch(child: int, head: dict, line: int, report: dict) -> None:
             return
         below = (child, *confine.descendants(child))
         if left <= 0:
-            left = _left(below, time.monotonic() - begun, head)
+            passed = time.monotonic() - begun
+            left = _left(below, passed, head)
             deadline = time.monotonic() + left
         if left <= 0:
-            report["late"] = True
+            report["late"], report["busy"] = True, _left(below, passed, {**head, "longest": float("inf")}) > 0
             return
         if sum(max(0, confine.own_memory(pid) - start) for pid in below) > memory:
             report["over"] = "memory"

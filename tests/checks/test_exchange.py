@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import threading
+import time
 
 import numpy as np
 import pytest
 
+from cs_transformers.checks import exchange as exchange_module
 from cs_transformers.checks import wire
-from cs_transformers.checks.exchange import Ending, Exchange
+from cs_transformers.checks.exchange import BUSY, LOOP, Ending, Exchange
 
 FRAME = wire.pack({"job": 1}, {"x": np.arange(3.0)})
 REPORT = {"status": 0, "late": False, "over": "", "left": 0, "refused": ""}
@@ -39,7 +44,7 @@ def test_what_begins_no_frame_ends_the_wait() -> None:
     [
         ({"status": signal.SIGSEGV}, ("crashed", "SIGSEGV")),
         ({"status": 40}, ("crashed", "SIG40")),  # of the real-time range, which Python has no names for
-        ({"status": signal.SIGXCPU}, ("timeout", "")),
+        ({"status": signal.SIGXCPU}, ("timeout", LOOP)),
         ({"status": 7 << 8}, ("exited early", "exit status 7")),
         ({"status": 0}, ("exited early", "exit status 0")),
         ({"status": signal.SIGKILL, "over": "memory"}, ("memory", "")),
@@ -53,8 +58,42 @@ def test_an_end_without_an_answer_has_a_state(fields: dict, state: tuple[str, st
 
 def test_time_that_is_up_comes_before_everything_else() -> None:
     late = Ending(bytearray(FRAME[:5]), report={**REPORT, "status": signal.SIGKILL})
-    late.late = True
-    assert late.state() == ("timeout", "")
+    late.late = late.taken = True
+    assert late.state() == ("timeout", LOOP)
+
+
+def test_a_busy_machine_is_told_from_an_answer_that_used_its_time() -> None:
+    kept_waiting = Ending(report={**REPORT, "late": True, "busy": True}, late=True, taken=True)
+    assert kept_waiting.state() == ("timeout", BUSY)
+    assert Ending(late=True).state() == ("timeout", BUSY), "nobody even took it"
+    assert Ending(late=True, taken=True).state() == ("timeout", LOOP)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="hands a job over as only Linux can")
+def test_the_time_of_a_job_begins_when_the_worker_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is busy with itself must not cost the job that waits for it."""
+    exchange = Exchange()
+
+    def take_it_late() -> None:
+        _, descriptors, _, _ = socket.recv_fds(exchange.theirs, 1 << 16, 8)
+        answer, line = descriptors[1], descriptors[3]
+        time.sleep(0.6)
+        os.write(line, b"\n")
+        os.write(answer, FRAME)
+        os.write(line, json.dumps(REPORT).encode())
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    taking = threading.Thread(target=take_it_late)
+    taking.start()
+    found = exchange.ask({"seconds": 0.1, "longest": 0.3}, FRAME, 0.1)
+    taking.join()
+    exchange.close()
+    assert (found.taken, found.late, found.whole()) == (True, False, True)
+    monkeypatch.setattr(exchange_module, "TAKEN_SECONDS", 0.05)
+    never = Exchange()
+    assert never.ask({"seconds": 0.1, "longest": 0.3}, FRAME, 0.1).state() == ("timeout", BUSY)
+    never.close()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cs_transformers.checks import EXERCISES
-from cs_transformers.checks.client import Worker
+from cs_transformers.checks.client import Answer, Worker
+from cs_transformers.checks.exchange import BUSY, LOOP
 from cs_transformers.checks.forbidden import forbidden_use
 from cs_transformers.checks.markers import read_source
 from cs_transformers.checks.registry import AUTOGRAD, TORCH_ATTENTION
@@ -108,6 +109,14 @@ def test_an_error_is_located_in_the_students_file(student: Student) -> None:
     assert (
         f"AttributeError: 'Tensor' object has no attribute 'transposed' (attention.py, line {line})" in verdict.lines[0]
     )
+
+
+@pytest.mark.parametrize("why", [LOOP, BUSY])
+def test_time_that_is_up_is_told_with_the_reason(why: str, bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(bench.runner.worker), "run", lambda *_: Answer("timeout", why))
+    verdict = bench.verdict("1.1")
+    assert (verdict.state, verdict.detail, verdict.points) == ("stopped", "timeout", 0)
+    assert verdict.lines == [f"stopped: it did not end within 20 seconds; {why}"]
 
 
 def test_a_breakpoint_is_told_with_its_place(student: Student) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from cs_transformers.checks import client
 from cs_transformers.checks.client import Job, Worker
+from cs_transformers.checks.exchange import BUSY, LOOP
 from cs_transformers.checks.tree import PACKAGE, pristine_sources, read_answers, rebuild
 
 DEFINITION = """
@@ -157,6 +158,28 @@ def test_without_forking_a_loop_on_a_busy_machine_is_ended_for_what_it_computes(
         assert worker.run(job(tree, "spin", seconds=1.0)).state == "timeout"
     finally:
         worker.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="keeps a process to one processor")
+@pytest.mark.parametrize(("patience", "told"), [(600, LOOP), (1, BUSY)])
+def test_time_that_is_up_is_a_loop_or_a_machine_too_busy_for_it(
+    tree: str, patience: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "PATIENCE", patience)
+    worker = Worker(fork=True)
+    worker.warm_up()
+    only = {max(os.sched_getaffinity(0))}
+    os.sched_setaffinity(worker._process._popen.pid, only)
+    spin = f"import os\nos.sched_setaffinity(0, {only})\nwhile os.getppid() == {os.getpid()}: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
+    try:
+        answer = worker.run(job(tree, "spin", seconds=1.0))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+        worker.close()
+    assert (answer.state, answer.detail) == ("timeout", told)
 
 
 def test_two_threads_can_share_a_worker(worker: Worker, tree: str) -> None:
