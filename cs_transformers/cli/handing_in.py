@@ -82,7 +82,7 @@ if (Path(__file__).parents[1] / "course" / "solutions.py").is_file():
 
     @app.command(epilog="Example: cst solution 1.6")
     def solution(exercise: Annotated[str, typer.Argument(help="An exercise such as 1.6.")]) -> None:
-        """Show the model answer to an exercise, and why it is as it is."""
+        """Show the model answer to an exercise, what it is, and what often goes wrong."""
         from cs_transformers.course.solutions import solution as look_up
 
         print(look_up(exercise))

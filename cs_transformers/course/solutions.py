@@ -1,4 +1,4 @@
-"""Model answers for those who study by themselves: the code of a solution, and why it is as it is.
+"""Model answers for those who study by themselves: the code of a solution, what it is, and what often goes wrong.
 
 The instructor edition reads them from its sources. An edition for self-study keeps them in ``solutions.zip``, where no
 search through the files comes upon them by accident; every other edition has neither.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cs_transformers.checks import EXERCISES, NOTEBOOKS, exercise, tree
-from cs_transformers.checks.front import hints_of
 from cs_transformers.checks.markers import lift, read_source, remove_reference_only
 from cs_transformers.course.cells import inline_answers
 
@@ -29,7 +29,7 @@ class Solution:
         symbol: What is written.
         file: Where.
         code: The functions with their solution, each from its ``def`` on.
-        why: Sentences that lead to it.
+        why: What each function is: the words and the formula above its arguments.
         mistakes: What often goes wrong, a sentence each.
         names: What a good text names, with its points.
         text: A model answer to an inline question, in Markdown.
@@ -48,7 +48,7 @@ class Solution:
         parts = [f"{self.id} {self.symbol}" + (f" ({self.file})" if self.file else "")]
         parts += [*self.code, *filter(None, [self.text])]
         if self.why:
-            parts.append("Why:\n" + "\n".join(f"* {line}" for line in self.why))
+            parts.append("What it is:\n" + "\n\n".join(self.why))
         if self.mistakes:
             parts.append("What often goes wrong:\n" + "\n".join(f"* {line}" for line in self.mistakes))
         if self.names:
@@ -64,7 +64,7 @@ def solution(id: str, package: Path = tree.PACKAGE) -> Solution:
         package: Folder of the package.
 
     Returns:
-        Its code and why.
+        Its code, what it is, and what often goes wrong.
 
     Raises:
         ValueError: If there is no such exercise, or this edition holds no solution of it.
@@ -100,33 +100,49 @@ def _from_sources(id: str, package: Path) -> Solution:
 
     one = EXERCISES[id]
     code: list[str] = []
+    why: list[str] = []
     if one.file:
         text = remove_reference_only(read_source(package / one.file), one.file)
         regions = [region for region in lift(text, one.file).values() if region.exercise == id]
         if not regions or any(region.kind != "SOLUTION" for region in regions):
             raise ValueError(
-                f"solution: expected an edition that holds solutions, got none of {id} in {one.file}; hint('{id}') "
+                f"solution: expected an edition that holds solutions, got none of {id} in {one.file}; `cst hint {id}` "
                 "goes nearly as far"
             )
         code = [_function_around(text, region.first, region.last) for region in regions]
+        why = [said for region in regions if (said := _said_above(text, region.first, region.last))]
     mistakes = dict.fromkeys(mistake.diagnosis for mistake in mistakes_of(id, package / "checks" / "mistakes"))
     notebook = package.parent / "notebooks" / f"{NOTEBOOKS[one.notebook].name}.ipynb"
     texts = inline_answers(notebook.read_bytes()) if notebook.is_file() else {}
-    why = tuple(hints_of(id))
-    return Solution(id, one.symbol, one.file, tuple(code), why, tuple(mistakes), dict(one.rubric), texts.get(id, ""))
+    return Solution(
+        id, one.symbol, one.file, tuple(code), tuple(why), tuple(mistakes), dict(one.rubric), texts.get(id, "")
+    )
+
+
+def _around(text: str, first: int, last: int) -> list[ast.FunctionDef | ast.ClassDef]:
+    """Functions and classes that hold a region, the innermost first."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and node.lineno < first
+        and (node.end_lineno or 0) >= last - 1
+    ]
+    return sorted(around, key=lambda one: -one.lineno)
+
+
+def _said_above(text: str, first: int, last: int) -> str:
+    """What the docstring around a region says before it comes to the arguments; a method may leave it to its class."""
+    said = next(filter(None, map(ast.get_docstring, _around(text, first, last))), "")
+    return re.split(r"^(?:Args|Returns|Raises|Example|Source):", said, maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
 def _function_around(text: str, first: int, last: int) -> str:
     """The function that holds a region, without its docstring and the marker lines."""
     lines = text.splitlines()
-    around = [
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef) and node.lineno < first and (node.end_lineno or 0) >= last - 1
-    ]
-    if not around:
+    node = next((one for one in _around(text, first, last) if isinstance(one, ast.FunctionDef)), None)
+    if node is None:
         return "\n".join(lines[first : last - 1])
-    node = max(around, key=lambda one: one.lineno)
     docstring = node.body[0] if ast.get_docstring(node) is not None else None
     hidden = set(range(docstring.lineno, (docstring.end_lineno or 0) + 1)) if docstring else set()
     shown = [

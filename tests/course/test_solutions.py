@@ -1,4 +1,4 @@
-"""Model answers: code, reasons and frequent mistakes of every exercise; only where an edition may show them."""
+"""Model answers: code, words on it and frequent mistakes of every exercise; only where an edition may show them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from cs_transformers import cli
 from cs_transformers.checks import EXERCISES, NOTEBOOKS
+from cs_transformers.checks.front import hints_of
 from cs_transformers.checks.refresh import mistakes_of
 from cs_transformers.checks.tree import PACKAGE
 from cs_transformers.course.editions import Options, write_edition
@@ -26,10 +27,12 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("id", EXERCISES)
-def test_every_exercise_has_code_or_a_text_and_three_reasons(id: str) -> None:
+def test_every_exercise_has_code_with_words_or_a_text_and_no_hint_again(id: str) -> None:
     one, answer = EXERCISES[id], solution(id)
-    assert len(answer.why) == 3
-    assert bool(answer.code) == bool(one.file)
+    assert bool(answer.code) == bool(one.file) == bool(answer.why)
+    assert len(answer.why) <= len(answer.code)
+    assert all(len(said) > 20 and "Args:" not in said and "Returns:" not in said for said in answer.why)
+    assert not [hint for hint in hints_of(id) if hint in " ".join(str(answer).split())]
     assert all("###" not in text and '"""' not in text for text in answer.code)
     assert set(answer.mistakes) == {mistake.diagnosis for mistake in mistakes_of(id)}
     assert answer.names == one.rubric
@@ -49,7 +52,7 @@ def test_the_code_starts_with_its_function_and_ends_with_its_return() -> None:
 def test_it_reads_well(capsys: pytest.CaptureFixture) -> None:
     print(solution("1.1"))
     printed = capsys.readouterr().out
-    headings = ["1.1 attention_scores (attention.py)", "def attention_scores(", "Why:", "What often goes wrong:"]
+    headings = ["1.1 attention_scores (attention.py)", "def attention_scores(", "What it is:", "What often goes wrong:"]
     places = [printed.index(heading) for heading in headings]
     assert places == sorted(places)
     assert "A good text names" not in printed
