@@ -219,7 +219,9 @@ def execute(
         reason = "the kernel died (out of memory, or the code ended the process)"
         raise StoppedError(f"cell {started[-1]}: {reason}; later cells did not run") from error
     except CellTimeoutError as error:
-        reason = f"still running after {CELL_SECONDS} s (an endless loop, or a busy machine: run this notebook again alone)"
+        reason = (
+            f"still running after {CELL_SECONDS} s (an endless loop, or a busy machine: run this notebook again alone)"
+        )
         raise StoppedError(f"cell {started[-1]}: {reason}; later cells did not run") from error
     return notebook
 
