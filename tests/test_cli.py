@@ -142,7 +142,7 @@ def test_standing_beside_another_copy_is_told(tmp_path: Path, monkeypatch: pytes
 def test_doctor_cuts_no_path_and_counts_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     from cs_transformers.course import doctor
 
-    home = Path("/home/a-student-with-a-long-name") / "courses" / "of this year" / "[work]"
+    home = Path("/srv/a-student-with-a-long-name") / "courses" / "of this year" / "[work]"
     monkeypatch.setattr(doctor, "course_home", lambda: home)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)
@@ -206,7 +206,7 @@ def test_the_instructor_edition_is_not_handed_in(work: Path) -> None:
     assert "`make student` writes a copy into work/: go there (cd work)" in result.stderr
     assert not list(work.parent.glob("*.zip"))
     handed = run_cst("submit", "--no-check", cwd=work)
-    assert "handed in: the copy of the course in this folder\n" in handed.stdout
+    assert "made from: the copy of the course in this folder\n" in handed.stdout
 
 
 def test_the_next_hint_comes_with_the_next_command_and_is_no_part_of_what_is_handed_in(work: Path) -> None:

@@ -77,7 +77,7 @@ class Handed:
             points, review = sum(one.points for one in self.verdicts), sum(one.review for one in self.verdicts)
             share = f"{points} of {possible} automatic points, {100 * points / possible:.0f} %"
             lines.append(share + (f"; {review} more are for texts" if review else ""))
-        return "\n".join([*lines, f"handed in: {places.which_copy(self.home)}", f"written: {self.path}"])
+        return "\n".join([*lines, f"made from: {places.which_copy(self.home)}", f"written: {self.path}"])
 
 
 def submit(

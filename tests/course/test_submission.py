@@ -322,7 +322,7 @@ def test_the_instructor_edition_is_refused_before_anything_is_checked_or_written
 
 @pytest.mark.usefixtures("home")
 def test_the_summary_names_the_copy_that_was_handed_in() -> None:
-    assert "handed in: the copy of the course in my course\nwritten: " in submission.submit(declaration="x").summary()
+    assert "made from: the copy of the course in my course\nwritten: " in submission.submit(declaration="x").summary()
 
 
 @pytest.mark.usefixtures("home")
