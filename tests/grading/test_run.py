@@ -461,7 +461,7 @@ def test_the_reference_gets_everything_stubs_nothing_and_a_mistake_its_own_exerc
             people.append(Pupil(f"wrong-{turn}-{half}", "", {**dict.fromkeys(QUICK, RIGHT), **wrong}, ""))
     for pupil in people:
         FORMS["zip"](author, pupil, tmp_path / "in")
-    classroom = run.grade(tmp_path / "in", tmp_path / "grades", nbval=False, jobs=2)
+    classroom = run.grade(tmp_path / "in", tmp_path / "grades", only=coded, nbval=False, jobs=2)
     check_class(classroom, people, coded)
     full = sum(sum(EXERCISES[id].parts.values()) for id in coded)
     assert (classroom.students["right"].automatic, classroom.students["stubs"].automatic) == (full, 0)
