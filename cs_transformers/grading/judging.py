@@ -23,7 +23,14 @@ from cs_transformers.checks.diagnosis import OBSERVED, Fingerprint, diagnose, ta
 from cs_transformers.checks.markers import HELPERS, Region, make_stubs, read_source, stub_line
 from cs_transformers.checks.refresh import MISTAKES, Mistake, mistakes_of, reference_answers, with_mistake
 from cs_transformers.checks.registry import EXERCISES, Exercise, closure, exercise
-from cs_transformers.checks.runner import STOPPED, Runner, failed_and_judged, forbidden_sentence, refused
+from cs_transformers.checks.runner import (
+    STOPPED,
+    Runner,
+    failed_and_judged,
+    forbidden_sentence,
+    main_fault_first,
+    refused,
+)
 from cs_transformers.checks.stages import Outcome, judge, points_of
 from cs_transformers.checks.verdict import Verdict
 
@@ -244,7 +251,7 @@ class Judge:
         verdict.diagnosis = [mistake.diagnosis for mistake in found]
         lines, shown = self._shown(one, answers, outcome)
         plain = [plain_sentence(first, expected.answer, answer, self.sources)]
-        verdict.lines = list(verdict.diagnosis) or lines or plain
+        verdict.lines = main_fault_first(first, found, lines or plain)
         return {"picture": shown} if shown else {}
 
     def _shown(self, one: Exercise, answers: tree.Answers, outcome: Outcome) -> tuple[list[str], dict]:

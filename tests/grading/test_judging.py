@@ -179,6 +179,15 @@ def test_an_unknown_mistake_is_shown_with_numbers_and_a_picture_of_the_visible_c
     assert record.picture["got"] != record.picture["expected"]
 
 
+def test_a_main_fault_that_nobody_knows_is_told_before_a_known_one(judge: Judge) -> None:
+    body = "return torch.ones((target_length, source_length), dtype=torch.bool).tril(diagonal=2)\n"
+    record = judge.grade(handed_in(solved(**{"1.4": body})), "1.4")
+    cpu = next(mistake.diagnosis for mistake in mistakes_of("1.4") if mistake.name == "always_on_the_cpu")
+    assert (record.points, record.diagnosis) == (0, (cpu,))
+    assert record.lines[0].startswith("values: ")
+    assert record.lines[-1] == cpu
+
+
 def test_an_error_is_told_with_its_message_and_place_in_the_students_file(judge: Judge) -> None:
     if not judge.sandbox.isolates("files"):
         pytest.skip(f"the tier {judge.sandbox.tier} does not isolate files: nothing of a run is shown")
