@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ MEMORY = 8 << 30  # of address space per process: torch alone maps 3.5 GB
 FILE_SIZE = 512 << 20
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/gnu")
 USER = 65534
+GONE_WITHIN = 10.0  # seconds for killed processes to be gone
 _LIMITS = """
 import os, resource, sys
 for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, {memory}), (resource.RLIMIT_FSIZE, {file_size})):
@@ -91,7 +93,6 @@ def run(
 
 def _listen(process: subprocess.Popen, pipe: int, seconds: float, receive: Callable[[bytes], None]) -> str:
     import selectors
-    import time
 
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
@@ -115,10 +116,12 @@ def _end(process: subprocess.Popen, folder: Path) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
-    if tier() != "bubblewrap":
-        for pid in _left_in(folder):
+    deadline = time.monotonic() + GONE_WITHIN
+    while tier() != "bubblewrap" and (left := _left_in(folder)) and time.monotonic() < deadline:
+        for pid in left:  # again until none is left: one may start another before its end, and an end takes its time
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def _left_in(folder: Path) -> list[int]:

@@ -31,6 +31,7 @@ def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
         TypeError: If something else is in ``state``; the message says where.
 
     Example:
+        >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
         >>> save_checkpoint(folder / "last.pt", {"step": 3, "weights": {"w": torch.ones(2)}})
         >>> load_checkpoint(folder / "last.pt")["step"]
