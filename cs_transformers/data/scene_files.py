@@ -6,6 +6,7 @@ trained encoder's features go into files of the same names.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -131,12 +132,13 @@ def write_scenes(
         check_count("write_scenes", name, value, minimum=least)
     _require_ours(folder)
     ensure_folder(folder.parent, who="write_scenes")
+    before = _inode(folder)
     staged = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
     try:
         _fill(staged, {"train": (train, seed), "val": (val, seed + _VAL_SEED)}, progress)
         content = {"format": _FORMAT, "train": train, "val": val, "seed": seed}
         write_lines(staged / SCENES_FILE, [json.dumps(content)])
-        _put_in_place(staged, folder)
+        _put_in_place(staged, folder, before)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return folder
@@ -150,10 +152,16 @@ def _require_ours(folder: Path) -> None:
         raise ValueError(explain("write_scenes", "folder", expected, folder, "name another folder"))
 
 
-def _put_in_place(staged: Path, folder: Path) -> None:
+def _inode(folder: Path) -> int | None:
+    return folder.stat().st_ino if folder.exists() else None
+
+
+def _put_in_place(staged: Path, folder: Path, before: int | None) -> None:
+    """Let the new folder take the place of the one that was there before; one that came meanwhile is kept."""
     old = staged.with_name(staged.name + ".old")
-    if folder.exists():
-        folder.rename(old)
+    if before is not None and _inode(folder) == before:
+        with contextlib.suppress(FileNotFoundError):  # another process is just doing the same
+            folder.rename(old)
     try:
         staged.rename(folder)
     except OSError:  # another process was faster with the same scenes

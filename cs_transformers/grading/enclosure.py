@@ -109,7 +109,7 @@ def _listen(process: subprocess.Popen, pipe: int, seconds: float, receive: Calla
 
 
 def _end(process: subprocess.Popen, folder: Path) -> None:
-    """End the command with everything it started: bubblewrap's namespace goes with it, else groups are looked for."""
+    """End the command with everything it started, and wait until it is gone."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=2)  # what has said all it had to say ends by itself
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -117,7 +117,7 @@ def _end(process: subprocess.Popen, folder: Path) -> None:
     process.kill()
     process.wait()
     deadline = time.monotonic() + GONE_WITHIN
-    while tier() != "bubblewrap" and (left := _left_in(folder)) and time.monotonic() < deadline:
+    while (left := _left_in(folder)) and time.monotonic() < deadline:
         for pid in left:  # again until none is left: one may start another before its end, and an end takes its time
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

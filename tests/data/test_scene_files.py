@@ -185,6 +185,21 @@ def test_two_processes_that_make_the_same_scenes_at_once_both_get_them(tmp_path:
     assert [path.name for path in (tmp_path / "scenes").iterdir()] == ["seed231-train30-val5"]
 
 
+def test_scenes_that_came_meanwhile_are_kept_and_old_ones_replaced(tmp_path: Path) -> None:
+    def fill(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / scene_files.SCENES_FILE).write_text(name)
+        return tmp_path / name
+
+    folder = tmp_path / "scenes"
+    scene_files._put_in_place(fill("first"), folder, None)
+    scene_files._put_in_place(fill("second"), folder, None)  # began when there was nothing
+    assert (folder / scene_files.SCENES_FILE).read_text() == "first"
+    scene_files._put_in_place(fill("third"), folder, folder.stat().st_ino)
+    assert (folder / scene_files.SCENES_FILE).read_text() == "third"
+    assert not list(tmp_path.glob("*.old"))
+
+
 def test_scenes_are_made_once_and_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CST_CACHE_DIR", str(tmp_path))
     calls: list[tuple[int, int]] = []
