@@ -273,12 +273,17 @@ def test_code_nested_too_deep_to_be_read_costs_its_author_alone(
         assert "not valid Python" in taken.answers.problems["attention.py", "1.1"][1]
 
 
+def hand_in_two(folder: Path, stubs: dict[str, str]) -> None:
+    """Jane's delivery and Kim's, told apart by a comment."""
+    for name in ("jane", "kim"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "vit.py").write_text(stubs["vit.py"] + f"# {name}\n", encoding="utf-8")
+
+
 def test_one_delivery_that_breaks_the_taking_in_does_not_cost_the_class(
     tmp_path: Path, stubs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("jane", "kim"):
-        (tmp_path / "in" / name).mkdir(parents=True)
-        (tmp_path / "in" / name / "vit.py").write_text(stubs["vit.py"] + f"# {name}\n", encoding="utf-8")
+    hand_in_two(tmp_path / "in", stubs)
 
     def breaks(text: str, *rest: str) -> object:
         if "# jane" in text:
@@ -295,9 +300,7 @@ def test_one_delivery_that_breaks_the_taking_in_does_not_cost_the_class(
 def test_one_delivery_that_cannot_be_read_at_all_does_not_cost_the_class(
     tmp_path: Path, stubs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("jane", "kim"):
-        (tmp_path / "in" / name).mkdir(parents=True)
-        (tmp_path / "in" / name / "vit.py").write_text(stubs["vit.py"] + f"# {name}\n", encoding="utf-8")
+    hand_in_two(tmp_path / "in", stubs)
     read = Contents.add_path
 
     def without_end(contents: Contents, path: Path, name: str) -> None:
