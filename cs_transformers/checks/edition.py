@@ -7,6 +7,7 @@ is there to be written, and everything else is empty.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -61,6 +62,14 @@ class Edition:
             id: The exercise.
         """
         return self.id == INSTRUCTOR or id in self.open
+
+    def asked(self, notebooks: Collection[str]) -> list[Exercise]:
+        """Exercises of some notebooks that are to be written in this edition, in the course's order.
+
+        Args:
+            notebooks: Numbers of two digits.
+        """
+        return [one for one in EXERCISES.values() if one.notebook in notebooks and self.asks(one.id)]
 
     def given(self, exercise: Exercise) -> Verdict | None:
         """The verdict on an exercise that is not to be written here, or None.

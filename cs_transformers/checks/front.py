@@ -13,7 +13,7 @@ from pathlib import Path
 from cs_transformers.files import replace_file
 
 from . import edition, tree
-from .registry import EXERCISES, NOTEBOOKS, exercise
+from .registry import NOTEBOOKS, exercise
 from .runner import Runner
 from .tree import digest, read_answers
 from .verdict import Verdict
@@ -92,7 +92,7 @@ def ids_of(names: Iterable[str]) -> list[str]:
         if number not in NOTEBOOKS:
             ids.append(exercise(name).id)
             continue
-        asked = [one.id for one in EXERCISES.values() if one.notebook == number and release.asks(one.id)]
+        asked = [one.id for one in release.asked([number])]
         if not asked:
             raise ValueError(
                 f"check: expected a notebook with exercises to write, such as {', '.join(release.notebooks)}, got "
@@ -117,12 +117,10 @@ def run_all(notebooks: Iterable[str] | None = None, progress: Callable[[Verdict]
     if unknown:
         raise ValueError(f"run_all: expected numbers of notebooks from {', '.join(NOTEBOOKS)}, got {unknown[0]!r}")
     verdicts = []
-    release = edition.load(tree.PACKAGE)
-    for one in EXERCISES.values():
-        if one.notebook in wanted and release.asks(one.id):
-            verdicts.append(run(one.id))
-            if progress is not None:
-                progress(verdicts[-1])
+    for one in edition.load(tree.PACKAGE).asked(wanted):
+        verdicts.append(run(one.id))
+        if progress is not None:
+            progress(verdicts[-1])
     return verdicts
 
 

@@ -171,10 +171,8 @@ def all_verdicts(run: NotebookRun) -> list[Verdict]:
         The verdicts of its check cells; a text has no such cell and is looked up; code whose cell left no verdict,
         since the run broke off before it, is *stopped*.
     """
-    release, found = edition.load(tree.PACKAGE), []
-    for one in EXERCISES.values():
-        if one.notebook != run.name[:2] or not release.asks(one.id):
-            continue
+    found = []
+    for one in edition.load(tree.PACKAGE).asked([run.name[:2]]):
         if one.id in run.verdicts:
             found.append(run.verdicts[one.id])
         elif one.parts:
